@@ -1,0 +1,115 @@
+//! The one place of a session where a table's newest state is kept.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use alluvium_core::Result;
+use alluvium_core::secrets::redact;
+use deltalake::DeltaTableBuilder;
+use deltalake::kernel::EagerSnapshot;
+use deltalake::logstore::LogStoreRef;
+use deltalake::table::state::DeltaTableState;
+use tokio::sync::Mutex;
+use url::Url;
+
+use crate::table::{TableSnapshot, storage_error};
+
+/// A table's location and the newest snapshot seen there. Nothing is read before it is asked for.
+pub struct TableHandle {
+    location: Url,
+    options: HashMap<String, String>,
+    /// Held while the log is read, so that statements that start together read it once.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    log_store: Option<LogStoreRef>,
+    snapshot: Option<Arc<TableSnapshot>>,
+}
+
+impl TableHandle {
+    /// A handle for the table at `location`; `options` are those of its store. No IO.
+    pub fn new(location: Url, options: HashMap<String, String>) -> Arc<Self> {
+        Arc::new(Self { location, options, state: Mutex::default() })
+    }
+
+    /// Where the table is.
+    pub fn location(&self) -> &Url {
+        &self.location
+    }
+
+    /// The options of the table's store. They may hold credentials: never show them.
+    pub fn options(&self) -> &HashMap<String, String> {
+        &self.options
+    }
+
+    /// The log store of the location, whether a table exists there or not.
+    pub async fn log_store(&self) -> Result<LogStoreRef> {
+        self.open(&mut *self.state.lock().await)
+    }
+
+    /// The newest snapshot, or `None` where no table is. While the version stays the same, so does the `Arc`.
+    pub async fn snapshot(&self) -> Result<Option<Arc<TableSnapshot>>> {
+        let mut state = self.state.lock().await;
+        let log_store = self.open(&mut state)?;
+        let reading = |e| storage_error(&format!("reading the log of table {}", self.shown()), e);
+        let Some(known) = state.snapshot.clone() else {
+            if !log_store.is_delta_table_location().await.map_err(reading)? {
+                return Ok(None);
+            }
+            let loaded = DeltaTableState::try_new(log_store.as_ref(), None).await.map_err(reading)?;
+            let snapshot = Arc::new(TableSnapshot::try_new(loaded.snapshot().clone(), log_store)?);
+            state.snapshot = Some(Arc::clone(&snapshot));
+            return Ok(Some(snapshot));
+        };
+        let mut newest = DeltaTableState::new(known.eager().clone());
+        newest.update(log_store.as_ref(), None).await.map_err(reading)?;
+        if newest.version() == known.version() {
+            return Ok(Some(known));
+        }
+        let snapshot = Arc::new(TableSnapshot::try_new(newest.snapshot().clone(), log_store)?);
+        state.snapshot = Some(Arc::clone(&snapshot));
+        Ok(Some(snapshot))
+    }
+
+    /// Takes over the state after an own commit, so that the next statement has less of the log to read. An older
+    /// state than the one held is ignored.
+    pub async fn adopt(&self, committed: EagerSnapshot) -> Result<Arc<TableSnapshot>> {
+        let mut state = self.state.lock().await;
+        if let Some(known) = state.snapshot.as_ref().filter(|s| s.version() >= committed.version()) {
+            return Ok(Arc::clone(known));
+        }
+        let log_store = self.open(&mut state)?;
+        let snapshot = Arc::new(TableSnapshot::try_new(committed, log_store)?);
+        state.snapshot = Some(Arc::clone(&snapshot));
+        Ok(snapshot)
+    }
+
+    /// Forgets what was read, for a table that was dropped or replaced.
+    pub async fn forget(&self) {
+        self.state.lock().await.snapshot = None;
+    }
+
+    fn open(&self, state: &mut State) -> Result<LogStoreRef> {
+        if let Some(log_store) = &state.log_store {
+            return Ok(Arc::clone(log_store));
+        }
+        let opened = DeltaTableBuilder::from_url(self.location.clone())
+            .and_then(|b| b.with_storage_options(self.options.clone()).build_storage())
+            .map_err(|e| storage_error(&format!("opening the location {}", self.shown()), e))?;
+        state.log_store = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    fn shown(&self) -> String {
+        redact(self.location.as_str())
+    }
+}
+
+impl fmt::Debug for TableHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableHandle").field("location", &self.shown()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,1 @@
+//! Partition values as the log spells them.
