@@ -1,0 +1,26 @@
+//! Writing: from a change stream to one commit.
+//!
+//! A statement puts a [`LoadNode`] on top of an ordinary plan whose rows say what happens to them
+//! ([`alluvium_exec::columns::ACTION`]); [`LoadPlanner`] turns it into
+//!
+//! ```text
+//! LoadCommitExec                 1 partition: drains every action row, commits once or not at all
+//!   CoalescePartitionsExec
+//!     ApplyPositionsExec         N partitions: rewrites the files that hold marked rows
+//!       RepartitionExec Hash(__file)
+//!         LoadWriteExec          N partitions: writes new row versions, collects marked positions
+//!           ProjectionExec       generated columns and constraints
+//!             <change stream>
+//! ```
+//!
+//! Nothing here knows SQL statements or sessions.
+
+mod node;
+mod planner;
+mod result;
+mod spec;
+
+pub use node::LoadNode;
+pub use planner::LoadPlanner;
+pub use result::{LoadCounts, LoadStatus, result_schema};
+pub use spec::{CommitOperation, LoadSpec, LoadTarget, OperationKind};

@@ -1,0 +1,117 @@
+//! What a load is asked to do: the description that its logical node carries down to the commit.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use alluvium_core::syntax::OnEmpty;
+use datafusion::arrow::datatypes::SchemaRef;
+
+use crate::table::{TableHandle, TableSnapshot};
+
+/// The table that is written, as it will be after the commit.
+#[derive(Debug, Clone)]
+pub struct LoadTarget {
+    /// The table's name as the statement wrote it, for messages and plans.
+    pub name: String,
+    /// The table's place, shared by the session.
+    pub handle: Arc<TableHandle>,
+    /// The snapshot the statement was bound to; `None` when the commit creates the table.
+    pub base: Option<Arc<TableSnapshot>>,
+    /// The schema as written, columns added by schema evolution included.
+    pub schema: SchemaRef,
+    /// The columns the table is partitioned by.
+    pub partition_columns: Vec<String>,
+    /// Properties of a table that is created; unused when `base` is set.
+    pub properties: HashMap<String, String>,
+    /// Whether `schema` differs from the schema of `base`, so that the commit carries new metadata.
+    pub evolved: bool,
+}
+
+/// Which operation the log names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OperationKind {
+    /// `MERGE`.
+    #[default]
+    Merge,
+    /// `WRITE`.
+    Write,
+}
+
+impl OperationKind {
+    /// The name in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Merge => "MERGE",
+            Self::Write => "WRITE",
+        }
+    }
+}
+
+/// How the commit describes itself, and what it has read.
+#[derive(Debug, Clone, Default)]
+pub struct CommitOperation {
+    /// The operation's name.
+    pub kind: OperationKind,
+    /// Which stored rows the statement looked at, as SQL over bare column names: commits that touch other rows do not
+    /// conflict. `None` is every row.
+    pub read_predicate: Option<String>,
+    /// `operationParameters`: the clauses, never values of rows.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// One load, ready to be planned.
+#[derive(Debug, Clone)]
+pub struct LoadSpec {
+    /// The statement's name as EXPLAIN shows it: `Upsert`, `MergeOverwrite`, ..
+    pub statement: &'static str,
+    /// The table that is written.
+    pub target: LoadTarget,
+    /// What an empty source does.
+    pub on_empty: OnEmpty,
+    /// Do everything but commit.
+    pub dry_run: bool,
+    /// `TRANSACTION ('app', n)`.
+    pub transaction: Option<(String, i64)>,
+    /// The commit's `userMetadata`.
+    pub comment: Option<String>,
+    /// How the commit describes itself.
+    pub operation: CommitOperation,
+    /// A sentence for the result row.
+    pub notice: Option<String>,
+    /// Ordinals of whole files to drop from metadata without reading them; their rows count as deleted.
+    pub removed_files: Vec<u32>,
+    /// With `RETURNING`: the output's columns, one per `__ret_<i>` column of the input, in order.
+    pub returning: Option<SchemaRef>,
+    /// Generated columns that the change stream does not carry (they are NULL there): they are computed. The other
+    /// generated columns are checked.
+    pub compute_generated: Vec<String>,
+    /// Whether change data files are written: the table has the change data feed on and the statement can update or
+    /// delete. The input must then carry `__old_<i>` columns.
+    pub change_data: bool,
+    /// `OPTIONS ('write.target_file_size' ..)` in bytes; `None` follows the table's property.
+    pub target_file_size: Option<u64>,
+    /// Files that planning pruned already, for `num_files_skipped` (run-time pruning is added).
+    pub files_skipped: u64,
+}
+
+impl LoadSpec {
+    /// A spec with everything optional left out.
+    pub fn new(statement: &'static str, target: LoadTarget) -> Self {
+        Self {
+            statement,
+            target,
+            on_empty: OnEmpty::default(),
+            dry_run: false,
+            transaction: None,
+            comment: None,
+            operation: CommitOperation::default(),
+            notice: None,
+            removed_files: Vec::new(),
+            returning: None,
+            compute_generated: Vec::new(),
+            change_data: false,
+            target_file_size: None,
+            files_skipped: 0,
+        }
+    }
+}
