@@ -5,6 +5,7 @@ mod error;
 mod foreign;
 mod registry;
 pub mod report;
+pub mod script;
 pub mod secrets;
 mod sqlstate;
 mod statement;

@@ -209,3 +209,25 @@ pub struct Assignment {
     /// Its new value.
     pub value: Expr,
 }
+
+/// `APPLY AS DELETE WHEN expr`, or `IGNORE DELETES WHEN expr`: which source rows are delete markers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeleteWhen {
+    /// A boolean that is TRUE for a marked row, or anything else that is not NULL for one.
+    pub expr: Expr,
+    /// The whole clause.
+    pub span: Span,
+}
+
+/// `WHEN NOT MATCHED BY SOURCE [WITHIN (..)] [AND ..] THEN ..`; the statement gives the action `A`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Absent<A> {
+    /// The columns of `WITHIN`: only groups that occur in the source are looked at. Empty: all rows.
+    pub within: Vec<Ident>,
+    /// The condition after `AND`, over the target's row.
+    pub condition: Option<Expr>,
+    /// What happens to such a row.
+    pub action: A,
+    /// The whole clause.
+    pub span: Span,
+}
