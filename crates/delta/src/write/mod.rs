@@ -15,9 +15,22 @@
 //!
 //! Nothing here knows SQL statements or sessions.
 
+mod actions;
+mod apply;
+mod changes;
+mod checks;
+mod commit;
+mod delta_sql;
+mod exec;
+mod files;
+mod guard;
+mod job;
 mod node;
 mod planner;
+mod pool;
+mod positions;
 mod result;
+mod schema;
 mod spec;
 
 pub use node::LoadNode;

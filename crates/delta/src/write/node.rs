@@ -58,7 +58,12 @@ fn check_input(spec: &LoadSpec, input: &DFSchema) -> Result<()> {
     let fixed = [columns::ACTION, columns::FILE, columns::ROW].map(str::to_owned);
     let old = (0..if spec.change_data { table.len() } else { 0 }).map(columns::old);
     let returning = (0..spec.returning.as_ref().map_or(0, |s| s.fields().len())).map(columns::returning);
-    let wanted = table.iter().map(|f| f.name().clone()).chain(fixed).chain(old).chain(returning);
+    let wanted = table
+        .iter()
+        .map(|f| f.name().clone())
+        .chain(fixed)
+        .chain(old)
+        .chain(returning);
     for name in wanted {
         match input.fields().iter().filter(|f| *f.name() == name).count() {
             1 => (),

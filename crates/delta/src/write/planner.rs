@@ -11,7 +11,13 @@ use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
+use super::apply::ApplyPositionsExec;
+use super::commit::{LoadCommitExec, Output};
+use super::exec::LoadWriteExec;
+use super::guard::guard;
+use super::job::LoadJob;
 use super::node::LoadNode;
+use super::spec::LoadSpec;
 
 /// Plans [`LoadNode`].
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,10 +34,28 @@ impl ExtensionPlanner for LoadPlanner {
         session: &dyn Session,
         _planning_ctx: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let (Some(node), [input]) = (node.as_any().downcast_ref::<LoadNode>(), physical_inputs) else {
+        let Some(node) = node.as_any().downcast_ref::<LoadNode>() else {
             return Ok(None);
         };
-        let _ = (node, input, session);
-        Err(LoadError::internal("loads cannot be executed yet").into())
+        let [input] = physical_inputs else {
+            return Err(LoadError::internal("a load has exactly one input").into());
+        };
+        let plan = load_plan(Arc::clone(node.spec()), Arc::clone(input), Output::Result, session).await?;
+        Ok(Some(plan))
     }
+}
+
+/// The operators of a load on top of its change stream. DataFusion adds the exchanges between them from what they
+/// require: by partition column below the writers, by file above them, one partition at the end.
+pub(super) async fn load_plan(
+    spec: Arc<LoadSpec>,
+    input: Arc<dyn ExecutionPlan>,
+    output: Output,
+    session: &dyn Session,
+) -> alluvium_core::Result<Arc<dyn ExecutionPlan>> {
+    let guarded = guard(&spec, input, session)?;
+    let job = LoadJob::start(spec).await?;
+    let written = Arc::new(LoadWriteExec::try_new(guarded.plan, Arc::clone(&job), guarded.checks)?);
+    let applied = Arc::new(ApplyPositionsExec::new(written, Arc::clone(&job)));
+    Ok(Arc::new(LoadCommitExec::new(applied, job, output)))
 }

@@ -92,7 +92,7 @@ pub fn result_schema() -> SchemaRef {
 }
 
 /// The result row.
-pub fn result_batch(
+pub(super) fn result_batch(
     counts: &LoadCounts,
     version: Option<i64>,
     status: LoadStatus,
@@ -119,4 +119,14 @@ pub fn result_batch(
     columns.push(Arc::new(StringArray::from(vec![status.as_str()])));
     columns.push(Arc::new(StringArray::from(vec![notice])));
     Ok(RecordBatch::try_new(result_schema(), columns)?)
+}
+
+/// The schema of what a plain `INSERT` gives back.
+pub(super) fn count_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]))
+}
+
+/// What a plain `INSERT` gives back.
+pub(super) fn count_batch(rows: u64) -> Result<RecordBatch> {
+    Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(UInt64Array::from(vec![rows]))])?)
 }

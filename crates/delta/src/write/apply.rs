@@ -1,0 +1,187 @@
+//! Marked rows leave the table: the step between the writers and the commit.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use alluvium_core::{LoadError, Result};
+use alluvium_exec::columns;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::Result as DfResult;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchReceiverStream;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
+    PlanProperties,
+};
+use futures::StreamExt;
+use tokio::sync::mpsc::Sender;
+
+use crate::scan::ScanDesc;
+
+use super::actions::{ActionRow, Origin, TaskCounts, action_batch, split_positions};
+use super::exec::single;
+use super::job::LoadJob;
+use super::positions::rewrite::rewrite;
+use super::positions::{Marked, collect};
+
+/// Passes action rows on, but for positions: those it applies to their files once all have come. Its input is
+/// distributed by file, so all positions of a file come to one partition.
+#[derive(Debug)]
+pub(super) struct ApplyPositionsExec {
+    input: Arc<dyn ExecutionPlan>,
+    job: Arc<LoadJob>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ApplyPositionsExec {
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, job: Arc<LoadJob>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(input.schema()),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        Self { input, job, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    fn file_column(&self) -> Arc<dyn PhysicalExpr> {
+        Arc::new(Column::new(columns::FILE, 1))
+    }
+}
+
+impl DisplayAs for ApplyPositionsExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                write!(f, "ApplyPositionsExec: table={}, strategy=rewrite", self.job.table())
+            }
+            DisplayFormatType::TreeRender => write!(f, "strategy=rewrite"),
+        }
+    }
+}
+
+impl ExecutionPlan for ApplyPositionsExec {
+    fn name(&self) -> &'static str {
+        "ApplyPositionsExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::KeyPartitioned(vec![self.file_column()])])
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
+    ) -> DfResult<TreeNodeRecursion> {
+        f(&self.file_column())
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let [input] = single(children)?;
+        Ok(Arc::new(Self::new(input, Arc::clone(&self.job))))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let mut builder = RecordBatchReceiverStream::builder(self.schema(), 2);
+        let task = ApplyTask {
+            job: Arc::clone(&self.job),
+            origin: Origin::new(self.job.statement, "apply", partition),
+            context,
+            output: builder.tx(),
+            files_rewritten: MetricBuilder::new(&self.metrics).counter("files_rewritten", partition),
+            rows_copied: MetricBuilder::new(&self.metrics).counter("rows_copied", partition),
+        };
+        builder.spawn(async move { Ok(task.run(input).await?) });
+        Ok(builder.build())
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+struct ApplyTask {
+    job: Arc<LoadJob>,
+    origin: Origin,
+    context: Arc<TaskContext>,
+    output: Sender<DfResult<RecordBatch>>,
+    files_rewritten: Count,
+    rows_copied: Count,
+}
+
+impl ApplyTask {
+    async fn run(self, mut input: SendableRecordBatchStream) -> Result<()> {
+        let schema = input.schema();
+        let mut marked = BTreeMap::new();
+        while let Some(batch) = input.next().await {
+            let (others, positions) = split_positions(&batch?)?;
+            collect(&mut marked, positions, self.job.table())?;
+            if others.num_rows() > 0 && self.output.send(Ok(others)).await.is_err() {
+                return Ok(());
+            }
+        }
+        drop(input);
+        if marked.is_empty() {
+            return Ok(());
+        }
+        let rows = self.apply(marked).await?;
+        let _ = self.output.send(Ok(action_batch(&schema, &self.origin, &rows)?)).await;
+        Ok(())
+    }
+
+    /// Rewrites the files one after the other; the partitions work side by side.
+    async fn apply(&self, marked: BTreeMap<u32, Marked>) -> Result<Vec<ActionRow>> {
+        let Some(base) = &self.job.spec.target.base else {
+            return Err(LoadError::internal("rows of a table that does not exist yet are marked"));
+        };
+        let started = Instant::now();
+        let desc = ScanDesc::of(base);
+        let tasks = base.files().await?;
+        let mut counts = TaskCounts::default();
+        let mut rows = Vec::new();
+        for (file, marked) in marked {
+            let task = usize::try_from(file).ok().and_then(|index| tasks.get(index));
+            let task = task.ok_or_else(|| LoadError::internal(format!("there is no file {file}")))?;
+            let (positions, deleted) = marked.into_all();
+            counts.deleted += deleted;
+            for written in rewrite(&self.job, &desc, task, &positions, &self.context).await? {
+                counts.copied += written.rows;
+                counts.bytes += written.size;
+                rows.push(ActionRow::Add(written.add_action()?));
+            }
+            rows.push(ActionRow::Remove(file));
+            self.files_rewritten.add(1);
+        }
+        self.rows_copied.add(usize::try_from(counts.copied).unwrap_or(usize::MAX));
+        counts.rewrite_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        rows.push(ActionRow::Counts(counts));
+        Ok(rows)
+    }
+}

@@ -1,0 +1,16 @@
+//! Data files: how they are laid out, written, described in the log, and thrown away when nothing comes of them.
+//!
+//! A thin writer of our own over Parquet's, because the log must be right in places where a wrong bound means a missed
+//! row: NaN, infinities, long decimals, timestamps between milliseconds.
+
+mod layout;
+mod ledger;
+mod partition;
+mod rolling;
+mod stats;
+mod table;
+
+pub(super) use layout::{FileLayout, conform};
+pub(super) use ledger::StatementFiles;
+pub(super) use rolling::{RollingWriter, WrittenFile};
+pub(super) use table::TableWriter;

@@ -1,0 +1,209 @@
+//! Writing one partition of a table: file after file, each up to the target size.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use alluvium_core::{LoadError, Result};
+use chrono::Utc;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::DataFusionError;
+use datafusion::parquet::arrow::AsyncArrowWriter;
+use datafusion::parquet::errors::ParquetError;
+use deltalake::kernel::{Add, AddCDCFile};
+use object_store::buffered::BufWriter;
+use object_store::path::Path;
+
+use super::layout::FileLayout;
+use super::ledger::{OpenFile, StatementFiles};
+use super::partition::folder;
+use super::stats::statistics;
+
+/// Rows handed to the encoder at once; after each the file's size is looked at.
+const LARGEST_STEP: usize = 8192;
+const SMALLEST_STEP: usize = 256;
+
+/// A finished file.
+#[derive(Debug)]
+pub(in crate::write) struct WrittenFile {
+    path: String,
+    pub(in crate::write) size: u64,
+    pub(in crate::write) rows: u64,
+    partition_values: Arc<HashMap<String, Option<String>>>,
+    stats: String,
+}
+
+impl WrittenFile {
+    /// The action that makes the file part of the table.
+    pub(in crate::write) fn add_action(&self) -> Result<Add> {
+        Ok(Add {
+            path: self.path.clone(),
+            partition_values: self.partition_values.as_ref().clone(),
+            size: signed(self.size)?,
+            modification_time: Utc::now().timestamp_millis(),
+            data_change: true,
+            stats: Some(self.stats.clone()),
+            ..Add::default()
+        })
+    }
+
+    /// The action that makes the file part of the change data feed.
+    pub(in crate::write) fn change_action(&self) -> Result<AddCDCFile> {
+        Ok(AddCDCFile {
+            path: self.path.clone(),
+            size: signed(self.size)?,
+            partition_values: self.partition_values.as_ref().clone(),
+            data_change: false,
+            tags: None,
+        })
+    }
+}
+
+fn signed(size: u64) -> Result<i64> {
+    i64::try_from(size).map_err(|_| LoadError::internal("a file of more than eight exabytes"))
+}
+
+/// Writes rows that share their partition values.
+pub(in crate::write) struct RollingWriter {
+    layout: Arc<FileLayout>,
+    files: Arc<StatementFiles>,
+    folder: Vec<String>,
+    partition_values: Arc<HashMap<String, Option<String>>>,
+    current: Option<CurrentFile>,
+    finished: Vec<WrittenFile>,
+}
+
+struct CurrentFile {
+    path: Path,
+    writer: AsyncArrowWriter<BufWriter>,
+    nan: Vec<bool>,
+    rows: u64,
+    _open: OpenFile,
+}
+
+impl RollingWriter {
+    /// A writer for the partition with these values, in the order of the layout's partition columns.
+    pub(in crate::write) fn new(
+        layout: Arc<FileLayout>,
+        files: Arc<StatementFiles>,
+        partition_values: HashMap<String, Option<String>>,
+    ) -> Self {
+        let values = layout
+            .partition
+            .iter()
+            .map(|(_, name)| folder(name, partition_values.get(name).and_then(Option::as_deref)));
+        Self {
+            folder: layout.folder.map(str::to_owned).into_iter().chain(values).collect(),
+            layout,
+            files,
+            partition_values: Arc::new(partition_values),
+            current: None,
+            finished: Vec::new(),
+        }
+    }
+
+    /// Writes the rows of `batch`, which has the schema of the layout's files (no partition columns).
+    pub(super) async fn write_stored(&mut self, batch: &RecordBatch) -> Result<()> {
+        let step = self.step(batch);
+        let mut offset = 0;
+        while offset < batch.num_rows() {
+            let rows = step.min(batch.num_rows() - offset);
+            self.write_step(&batch.slice(offset, rows)).await?;
+            offset += rows;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of `batch`, which has the layout's schema; its partition columns are not looked at.
+    pub(in crate::write) async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let stored = self.layout.stored_columns(batch)?;
+        self.write_stored(&stored).await
+    }
+
+    /// Few rows at once where the target is small or rows are wide: a file shall not miss its size by much.
+    fn step(&self, batch: &RecordBatch) -> usize {
+        let width = batch.get_array_memory_size() / batch.num_rows().max(1);
+        let affordable = self.layout.target_size / 16 / u64::try_from(width).unwrap_or(u64::MAX).max(1);
+        usize::try_from(affordable).unwrap_or(LARGEST_STEP).clamp(SMALLEST_STEP, LARGEST_STEP)
+    }
+
+    async fn write_step(&mut self, batch: &RecordBatch) -> Result<()> {
+        let file = match &mut self.current {
+            Some(file) => file,
+            None => self.current.insert(CurrentFile::create(&self.layout, &self.files, &self.folder)?),
+        };
+        file.write(&self.layout, batch).await?;
+        if file.size() >= self.layout.target_size {
+            self.finish_current().await?;
+        }
+        Ok(())
+    }
+
+    async fn finish_current(&mut self) -> Result<()> {
+        if let Some(file) = self.current.take() {
+            let partition_values = Arc::clone(&self.partition_values);
+            self.finished.push(file.finish(&self.layout, partition_values).await?);
+        }
+        Ok(())
+    }
+
+    /// Bytes held in memory.
+    pub(in crate::write) fn memory(&self) -> usize {
+        self.current.as_ref().map_or(0, |file| file.writer.memory_size())
+    }
+
+    /// Ends the current row group, so that its bytes leave memory.
+    pub(in crate::write) async fn flush(&mut self) -> Result<()> {
+        match &mut self.current {
+            Some(file) => file.writer.flush().await.map_err(parquet_error),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the last file.
+    pub(in crate::write) async fn close(mut self) -> Result<Vec<WrittenFile>> {
+        self.finish_current().await?;
+        Ok(self.finished)
+    }
+}
+
+impl CurrentFile {
+    fn create(layout: &FileLayout, files: &Arc<StatementFiles>, folder: &[String]) -> Result<Self> {
+        let (path, open) = files.create(folder, layout.kind)?;
+        let sink = BufWriter::new(Arc::clone(files.store()), path.clone());
+        let schema = Arc::clone(&layout.file_schema);
+        let writer =
+            AsyncArrowWriter::try_new(sink, schema, Some(layout.properties.clone())).map_err(parquet_error)?;
+        Ok(Self { path, writer, nan: vec![false; layout.leaves.len()], rows: 0, _open: open })
+    }
+
+    async fn write(&mut self, layout: &FileLayout, batch: &RecordBatch) -> Result<()> {
+        for (leaf, nan) in layout.leaves.iter().zip(&mut self.nan) {
+            *nan = *nan || leaf.has_nan(batch);
+        }
+        self.rows += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
+        self.writer.write(batch).await.map_err(parquet_error)
+    }
+
+    fn size(&self) -> u64 {
+        u64::try_from(self.writer.bytes_written() + self.writer.in_progress_size()).unwrap_or(u64::MAX)
+    }
+
+    async fn finish(
+        mut self,
+        layout: &FileLayout,
+        partition_values: Arc<HashMap<String, Option<String>>>,
+    ) -> Result<WrittenFile> {
+        let metadata = self.writer.finish().await.map_err(parquet_error)?;
+        Ok(WrittenFile {
+            path: self.path.to_string(),
+            size: u64::try_from(self.writer.bytes_written()).unwrap_or(u64::MAX),
+            rows: self.rows,
+            partition_values,
+            stats: statistics(&layout.leaves, &self.nan, &metadata),
+        })
+    }
+}
+
+fn parquet_error(e: ParquetError) -> LoadError {
+    LoadError::from(DataFusionError::from(e))
+}

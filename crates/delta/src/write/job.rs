@@ -1,0 +1,86 @@
+//! What the operators of one load share while it runs.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use alluvium_core::{LoadError, Result};
+use deltalake::logstore::LogStoreRef;
+use uuid::Uuid;
+
+use super::files::{FileLayout, StatementFiles};
+use super::spec::LoadSpec;
+
+/// One run of a load. Made when the physical plan is made, because a logical plan may be run many times.
+pub(super) struct LoadJob {
+    pub(super) spec: Arc<LoadSpec>,
+    /// Names the statement in file names, action rows and the log.
+    pub(super) statement: Uuid,
+    pub(super) log_store: LogStoreRef,
+    pub(super) files: Arc<StatementFiles>,
+    /// How data files look.
+    pub(super) data: Arc<FileLayout>,
+    /// How change data files look, when there are any.
+    pub(super) change: Option<Arc<FileLayout>>,
+}
+
+impl LoadJob {
+    /// A new run of `spec`.
+    pub(super) async fn start(spec: Arc<LoadSpec>) -> Result<Arc<Self>> {
+        if spec.change_data && !spec.removed_files.is_empty() {
+            return Err(LoadError::internal("files cannot be dropped unread while change data is written"));
+        }
+        let statement = Uuid::new_v4();
+        let target = &spec.target;
+        let log_store = match &target.base {
+            Some(base) => base.log_store(),
+            None => target.handle.log_store().await?,
+        };
+        let data = FileLayout::data(
+            &target.schema,
+            &target.partition_columns,
+            table_properties(&spec),
+            spec.target_file_size,
+        )?;
+        Ok(Arc::new(Self {
+            files: StatementFiles::new(log_store.object_store(Some(statement)), statement),
+            change: spec.change_data.then(|| data.change_data().map(Arc::new)).transpose()?,
+            data: Arc::new(data),
+            statement,
+            log_store,
+            spec,
+        }))
+    }
+
+    /// The same load once more, with files of its own.
+    pub(super) fn restart(&self) -> Arc<Self> {
+        let statement = Uuid::new_v4();
+        Arc::new(Self {
+            spec: Arc::clone(&self.spec),
+            statement,
+            log_store: Arc::clone(&self.log_store),
+            files: StatementFiles::new(self.log_store.object_store(Some(statement)), statement),
+            data: Arc::clone(&self.data),
+            change: self.change.clone(),
+        })
+    }
+
+    /// How messages name the table.
+    pub(super) fn table(&self) -> &str {
+        &self.spec.target.name
+    }
+}
+
+/// The properties of the table that is written.
+pub(super) fn table_properties(spec: &LoadSpec) -> &HashMap<String, String> {
+    match &spec.target.base {
+        Some(base) => base.properties(),
+        None => &spec.target.properties,
+    }
+}
+
+impl fmt::Debug for LoadJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadJob").field("statement", &self.statement).finish_non_exhaustive()
+    }
+}

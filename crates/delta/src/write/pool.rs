@@ -1,0 +1,159 @@
+//! Small writes are put together: a load of a few rows makes one file, however many partitions its plan has.
+//!
+//! A partition of the plan holds its rows back until there are enough for a file of its own. What the partitions still
+//! hold when they end is parked, and the last one to end writes it all. Tables with partitions do not need this:
+//! there, the rows of a table partition come to one writer anyway.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use alluvium_core::Result;
+use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+
+use super::files::{FileLayout, StatementFiles, TableWriter, WrittenFile};
+
+/// Rows of this size in memory are worth a file of their own.
+const WORTH_A_FILE: usize = 8 * 1024 * 1024;
+
+/// What ended partitions have left over.
+#[derive(Debug)]
+pub(super) struct SmallWrites {
+    running: AtomicUsize,
+    parked: Mutex<Vec<Parked>>,
+}
+
+#[derive(Debug)]
+struct Parked {
+    partition: usize,
+    layout: Arc<FileLayout>,
+    batches: Vec<RecordBatch>,
+    _held: MemoryReservation,
+}
+
+impl SmallWrites {
+    /// For a plan of `partitions` partitions.
+    pub(super) fn new(partitions: usize) -> Arc<Self> {
+        Arc::new(Self { running: AtomicUsize::new(partitions), parked: Mutex::default() })
+    }
+
+    fn park(&self, parked: Parked) {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner).push(parked);
+    }
+
+    /// A partition has ended (and parked what it had). The last one gets everything that was parked with `layout`.
+    pub(super) fn leave(&self) -> bool {
+        self.running.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    fn take(&self, layout: &Arc<FileLayout>) -> Vec<Parked> {
+        let mut all = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut taken, kept): (Vec<_>, Vec<_>) = all.drain(..).partition(|p| Arc::ptr_eq(&p.layout, layout));
+        *all = kept;
+        taken.sort_by_key(|p| p.partition);
+        taken
+    }
+
+    /// Writes everything that was parked with `layout`, in the order of the partitions.
+    pub(super) async fn write_parked(
+        &self,
+        layout: &Arc<FileLayout>,
+        files: &Arc<StatementFiles>,
+        pool: &Arc<dyn MemoryPool>,
+    ) -> Result<Vec<WrittenFile>> {
+        let mut writer = table_writer(layout, files, pool)?;
+        for parked in self.take(layout) {
+            for batch in &parked.batches {
+                writer.write(batch).await?;
+            }
+        }
+        writer.close().await
+    }
+}
+
+fn table_writer(
+    layout: &Arc<FileLayout>,
+    files: &Arc<StatementFiles>,
+    pool: &Arc<dyn MemoryPool>,
+) -> Result<TableWriter> {
+    let reservation = MemoryConsumer::new("LoadWriteExec encoders").register(pool);
+    TableWriter::try_new(Arc::clone(layout), Arc::clone(files), reservation)
+}
+
+/// Writes the rows of one partition of the plan.
+pub(super) struct PooledWriter {
+    partition: usize,
+    layout: Arc<FileLayout>,
+    files: Arc<StatementFiles>,
+    pool: Arc<dyn MemoryPool>,
+    waiting: Vec<RecordBatch>,
+    held: MemoryReservation,
+    writer: Option<TableWriter>,
+}
+
+impl PooledWriter {
+    pub(super) fn new(
+        partition: usize,
+        layout: &Arc<FileLayout>,
+        files: &Arc<StatementFiles>,
+        pool: &Arc<dyn MemoryPool>,
+    ) -> Self {
+        Self {
+            partition,
+            layout: Arc::clone(layout),
+            files: Arc::clone(files),
+            pool: Arc::clone(pool),
+            waiting: Vec::new(),
+            held: MemoryConsumer::new("LoadWriteExec rows").with_can_spill(true).register(pool),
+            writer: None,
+        }
+    }
+
+    /// Writes `batch`, or keeps it until there are more.
+    pub(super) async fn write(&mut self, batch: RecordBatch) -> Result<()> {
+        if let Some(writer) = &mut self.writer {
+            return writer.write(&batch).await;
+        }
+        let size = slice_size(&batch);
+        let enough = self.layout.partitioned() || self.held.size() + size > WORTH_A_FILE;
+        let refused = !enough && self.held.try_grow(size).is_err();
+        self.waiting.push(batch);
+        if enough || refused { self.open().await } else { Ok(()) }
+    }
+
+    /// Starts a file with what has waited.
+    async fn open(&mut self) -> Result<()> {
+        let mut writer = table_writer(&self.layout, &self.files, &self.pool)?;
+        for batch in std::mem::take(&mut self.waiting) {
+            writer.write(&batch).await?;
+        }
+        self.held.free();
+        self.writer = Some(writer);
+        Ok(())
+    }
+
+    /// Ends the files, or parks the rows that are too few for one.
+    pub(super) async fn close(self, small: &SmallWrites) -> Result<Vec<WrittenFile>> {
+        if let Some(writer) = self.writer {
+            return writer.close().await;
+        }
+        if !self.waiting.is_empty() {
+            small.park(Parked {
+                partition: self.partition,
+                layout: self.layout,
+                batches: self.waiting,
+                _held: self.held,
+            });
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// Bytes of the rows themselves: a slice may keep a much larger buffer alive.
+fn slice_size(batch: &RecordBatch) -> usize {
+    batch
+        .columns()
+        .iter()
+        .map(|column| column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size()))
+        .sum()
+}
