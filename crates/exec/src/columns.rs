@@ -36,3 +36,10 @@ pub fn old(i: usize) -> String {
 pub fn returning(i: usize) -> String {
     format!("__ret_{i}")
 }
+
+/// Whether operators use this name, so that a user's column cannot have it.
+pub fn is_internal(name: &str) -> bool {
+    const EXACT: &[&str] = &[ACTION, FILE, ROW, ORDINAL, PROBE];
+    const NUMBERED: &[&str] = &["__seq_", "__ord_", "__check_", "__old_", "__ret_", "__load_"];
+    EXACT.contains(&name) || NUMBERED.iter().any(|prefix| name.starts_with(prefix))
+}

@@ -1,6 +1,22 @@
 //! Streaming operators on rows: what a load does with its source before the target's files come into play. It knows
 //! Arrow and DataFusion, not Delta Lake.
+//!
+//! Every operator is a folder with its specification (plain column names and literals), which is also its logical node
+//! ([`node::RowNode`]), and its work on one partition ([`row_exec::RowStep`]). [`planner::ExecPlanner`] connects the
+//! two.
 
 pub mod action;
+pub mod checked_cast;
 pub mod columns;
+pub mod floats;
+pub mod key_groups;
+mod keys;
 pub mod metrics;
+pub mod node;
+pub mod planner;
+pub mod row_exec;
+mod seen;
+pub mod source_gate;
+pub mod spool;
+pub mod unique_keys;
+pub mod winner;

@@ -1,0 +1,83 @@
+//! From the logical nodes of this crate to their operators.
+
+use std::sync::Arc;
+
+use alluvium_core::LoadError;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::Result;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
+
+use crate::key_groups::KeyGroupsSpec;
+use crate::node::{RowNode, RowSpec};
+use crate::row_exec::{RowExec, RowOperator};
+use crate::source_gate::GateSpec;
+use crate::spool::{SpoolExec, SpoolSpec};
+use crate::unique_keys::UniqueKeysSpec;
+use crate::winner::WinnerSpec;
+
+/// Plans every logical node of this crate.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct ExecPlanner;
+
+#[async_trait]
+impl ExtensionPlanner for ExecPlanner {
+    async fn plan_extension(
+        &self,
+        _planner: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _logical_inputs: &[&LogicalPlan],
+        physical_inputs: &[Arc<dyn ExecutionPlan>],
+        session: &dyn Session,
+        _planning_ctx: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let attempts = [
+            plan_row::<GateSpec>,
+            plan_row::<UniqueKeysSpec>,
+            plan_row::<WinnerSpec>,
+            plan_row::<KeyGroupsSpec>,
+            plan_spool,
+        ];
+        for attempt in attempts {
+            if let Some(plan) = attempt(node, physical_inputs, session)? {
+                return Ok(Some(plan));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn plan_row<S: RowOperator>(
+    node: &dyn UserDefinedLogicalNode,
+    inputs: &[Arc<dyn ExecutionPlan>],
+    session: &dyn Session,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(node) = node.as_any().downcast_ref::<RowNode<S>>() else {
+        return Ok(None);
+    };
+    let config = Arc::clone(session.config().options());
+    let plan = RowExec::try_new(Arc::clone(node.spec()), one::<S>(inputs)?, config)?;
+    Ok(Some(Arc::new(plan)))
+}
+
+fn plan_spool(
+    node: &dyn UserDefinedLogicalNode,
+    inputs: &[Arc<dyn ExecutionPlan>],
+    _session: &dyn Session,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(node) = node.as_any().downcast_ref::<RowNode<SpoolSpec>>() else {
+        return Ok(None);
+    };
+    let plan = SpoolExec::new(Arc::clone(node.spec()), one::<SpoolSpec>(inputs)?);
+    Ok(Some(Arc::new(plan)))
+}
+
+fn one<S: RowSpec>(inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
+    match inputs {
+        [input] => Ok(Arc::clone(input)),
+        _ => Err(LoadError::internal(format!("{} takes one input", S::NAME)).into()),
+    }
+}
