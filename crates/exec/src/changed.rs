@@ -56,9 +56,10 @@ impl ScalarUDFImpl for Changed {
 /// Row by row, whether the values differ.
 fn distinct(left: &ArrayRef, right: &ArrayRef) -> Result<BooleanArray> {
     match left.data_type() {
-        DataType::Float16 | DataType::Float32 | DataType::Float64 => {
-            Ok(cmp::distinct(&floats::normalize_array(left)?, &floats::normalize_array(right)?)?)
-        }
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => Ok(cmp::distinct(
+            &floats::normalize_array(left)?,
+            &floats::normalize_array(right)?,
+        )?),
         DataType::List(_)
         | DataType::LargeList(_)
         | DataType::FixedSizeList(_, _)
@@ -116,8 +117,8 @@ fn plain_field(field: &Arc<Field>) -> Arc<Field> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{Float64Array, Int64Array, ListArray, StringArray};
     use datafusion::arrow::array::builder::{Int32Builder, MapBuilder, StringBuilder};
+    use datafusion::arrow::array::{Float64Array, Int64Array, ListArray, StringArray};
     use datafusion::arrow::datatypes::Int64Type;
 
     use super::*;
@@ -145,7 +146,8 @@ mod tests {
         let left = Arc::new(StringArray::from(vec!["a", ""]));
         let right = Arc::new(StringArray::from(vec![Some("a"), None]));
         assert_eq!(differs(left, right), [false, true]);
-        let list = |rows: Vec<Option<Vec<Option<i64>>>>| Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(rows));
+        let list =
+            |rows: Vec<Option<Vec<Option<i64>>>>| Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(rows));
         let left = list(vec![Some(vec![Some(1), None]), None, Some(vec![])]);
         let right = list(vec![Some(vec![Some(1), None]), Some(vec![]), Some(vec![])]);
         assert_eq!(differs(left, right), [false, true, false]);

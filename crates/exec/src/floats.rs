@@ -1,12 +1,12 @@
 //! Floats as SQL compares them: NaN equals NaN, -0.0 equals 0.0.
 //!
 //! Arrow hashes, sorts and compares the bits (total order). Wherever an operator does one of these to user values,
-//! they go through [`normalize`] first; join keys go through the function [`normalize_float`].
+//! they go through [`normalize_array`] first; join keys and comparisons go through the function of [`normalize`].
 
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray,
+    Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait, StructArray,
 };
 use datafusion::arrow::datatypes::{DataType, FieldRef, Float16Type, Float32Type, Float64Type};
 use datafusion::common::{Result, ScalarValue};
@@ -21,13 +21,14 @@ pub fn contains_float(data_type: &DataType) -> bool {
         DataType::Float16 | DataType::Float32 | DataType::Float64 => true,
         DataType::Struct(fields) => fields.iter().any(|f| contains_float(f.data_type())),
         DataType::List(f) | DataType::LargeList(f) | DataType::FixedSizeList(f, _) => contains_float(f.data_type()),
+        DataType::Map(entries, _) => contains_float(entries.data_type()),
         DataType::Dictionary(_, value) => contains_float(value),
         _ => false,
     }
 }
 
 /// `array` with one NaN and without negative zeros.
-pub fn normalize(array: &ArrayRef) -> Result<ArrayRef> {
+pub fn normalize_array(array: &ArrayRef) -> Result<ArrayRef> {
     if !contains_float(array.data_type()) {
         return Ok(Arc::clone(array));
     }
@@ -53,14 +54,14 @@ pub fn normalize(array: &ArrayRef) -> Result<ArrayRef> {
         }
         DataType::Struct(fields) => {
             let parts = array.as_struct();
-            let columns = parts.columns().iter().map(normalize).collect::<Result<_>>()?;
+            let columns = parts.columns().iter().map(normalize_array).collect::<Result<_>>()?;
             Arc::new(StructArray::try_new(fields.clone(), columns, parts.nulls().cloned())?)
         }
         DataType::List(field) => normalize_list::<i32>(array, field)?,
         DataType::LargeList(field) => normalize_list::<i64>(array, field)?,
         DataType::FixedSizeList(field, size) => {
             let lists = array.as_fixed_size_list();
-            let values = normalize(lists.values())?;
+            let values = normalize_array(lists.values())?;
             let field = Arc::clone(field);
             Arc::new(FixedSizeListArray::try_new(
                 field,
@@ -69,9 +70,22 @@ pub fn normalize(array: &ArrayRef) -> Result<ArrayRef> {
                 lists.nulls().cloned(),
             )?)
         }
+        DataType::Map(entries, sorted) => {
+            let maps = array.as_map();
+            let parts: ArrayRef = Arc::new(maps.entries().clone());
+            let parts = normalize_array(&parts)?.as_struct().clone();
+            let (entries, nulls) = (Arc::clone(entries), maps.nulls().cloned());
+            Arc::new(MapArray::try_new(
+                entries,
+                maps.offsets().clone(),
+                parts,
+                nulls,
+                *sorted,
+            )?)
+        }
         DataType::Dictionary(_, _) => {
             let dictionary = array.as_any_dictionary();
-            dictionary.with_values(normalize(dictionary.values())?)
+            dictionary.with_values(normalize_array(dictionary.values())?)
         }
         _ => Arc::clone(array),
     })
@@ -89,7 +103,7 @@ fn half_zero() -> Half {
 
 fn normalize_list<O: OffsetSizeTrait>(array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
     let lists = array.as_list::<O>();
-    let values = normalize(lists.values())?;
+    let values = normalize_array(lists.values())?;
     let lists = GenericListArray::<O>::try_new(
         Arc::clone(field),
         lists.offsets().clone(),
@@ -99,15 +113,20 @@ fn normalize_list<O: OffsetSizeTrait>(array: &ArrayRef, field: &FieldRef) -> Res
     Ok(Arc::new(lists))
 }
 
+/// `expr` with its floats normalized.
+pub fn normalize(expr: Expr) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(function(), vec![expr]))
+}
+
 /// `expr` with its floats normalized; `expr` itself if `data_type` holds none.
 pub fn normalize_float(expr: Expr, data_type: &DataType) -> Expr {
     match contains_float(data_type) {
-        true => Expr::ScalarFunction(ScalarFunction::new_udf(function(), vec![expr])),
+        true => normalize(expr),
         false => expr,
     }
 }
 
-/// The function behind [`normalize_float`].
+/// The function behind [`normalize`].
 pub fn function() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         Arc::new(ScalarUDF::new_from_impl(NormalizeFloat {
@@ -148,9 +167,9 @@ impl ScalarUDFImpl for NormalizeFloat {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match args.args.first() {
-            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(normalize(array)?)),
+            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(normalize_array(array)?)),
             Some(ColumnarValue::Scalar(value)) => {
-                let array = normalize(&value.to_array()?)?;
+                let array = normalize_array(&value.to_array()?)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
             }
             None => Err(alluvium_core::LoadError::internal("normalize_float without an argument").into()),
@@ -169,7 +188,7 @@ mod tests {
     fn zeros_and_nans_become_one() {
         let odd = f64::from_bits(0xfff8_0000_0000_0001);
         let array: ArrayRef = Arc::new(Float64Array::from(vec![Some(-0.0), Some(odd), None, Some(1.5)]));
-        let normal = normalize(&array).unwrap();
+        let normal = normalize_array(&array).unwrap();
         let normal = normal.as_primitive::<Float64Type>();
         assert_eq!(normal.value(0).to_bits(), 0.0f64.to_bits());
         assert_eq!(normal.value(1).to_bits(), f64::NAN.to_bits());
@@ -182,7 +201,7 @@ mod tests {
         let inner: ArrayRef = Arc::new(Float32Array::from(vec![-0.0f32]));
         let field = Arc::new(datafusion::arrow::datatypes::Field::new("f", DataType::Float32, true));
         let array: ArrayRef = Arc::new(StructArray::from(vec![(field, inner)]));
-        let normal = normalize(&array).unwrap();
+        let normal = normalize_array(&array).unwrap();
         let value = normal.as_struct().column(0).as_primitive::<Float32Type>().value(0);
         assert_eq!(value.to_bits(), 0);
     }

@@ -55,7 +55,7 @@ impl Columns {
     pub(crate) fn arrays(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         self.indices
             .iter()
-            .map(|i| floats::normalize(batch.column(*i)))
+            .map(|i| floats::normalize_array(batch.column(*i)))
             .collect()
     }
 

@@ -36,7 +36,7 @@ use datafusion::logical_expr::{
 };
 
 pub use cast::cast_array;
-pub use types::{check_castable, sql_name};
+pub use types::{check_castable, sql_type_name};
 
 /// `expr` of type `from` as a value of column `column` of type `to`; `expr` itself if the types are equal.
 pub fn checked_cast(expr: Expr, column: &str, from: &DataType, to: &DataType) -> Expr {

@@ -21,7 +21,7 @@ pub(super) fn cast(array: &ArrayRef, target: Target<'_>) -> Result<ArrayRef> {
     match (from.is_floating(), to.is_floating()) {
         (true, true) => float_to_float(array, target),
         (true, false) if to.is_decimal() => to_decimal(array, target),
-        (true, false) => there_and_back(&floats::normalize(array)?, target),
+        (true, false) => there_and_back(&floats::normalize_array(array)?, target),
         (false, true) if from.is_decimal() => decimal_to_float(array, target),
         (false, true) => there_and_back(array, target),
         (false, false) if to.is_decimal() => {
@@ -79,7 +79,7 @@ fn there_and_back(array: &ArrayRef, target: Target<'_>) -> Result<ArrayRef> {
 fn float_to_float(array: &ArrayRef, target: Target<'_>) -> Result<ArrayRef> {
     let result = lossy(array, target.to)?;
     let back = lossy(&result, array.data_type())?;
-    let (normal, back) = (floats::normalize(array)?, floats::normalize(&back)?);
+    let (normal, back) = (floats::normalize_array(array)?, floats::normalize_array(&back)?);
     for row in distinct(&back, &normal)?.values().set_indices() {
         let narrow = ScalarValue::try_from_array(&result, row)?;
         let wide = ScalarValue::try_from_array(array, row)?;

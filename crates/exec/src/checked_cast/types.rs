@@ -93,12 +93,12 @@ pub fn check_castable(column: &str, from: &DataType, to: &DataType) -> Result<()
 fn mismatch(column: &str, from: &DataType, to: &DataType) -> LoadError {
     let message = format!(
         "column \"{column}\" is of type {} but the source has {}",
-        sql_name(to),
-        sql_name(from)
+        sql_type_name(to),
+        sql_type_name(from)
     );
     LoadError::new(SqlState::DatatypeMismatch, message).hint(format!(
         "Convert the value in the source, for example with CAST(.. AS {}).",
-        sql_name(to)
+        sql_type_name(to)
     ))
 }
 
@@ -155,7 +155,7 @@ pub(super) fn find<'a>(fields: &'a Fields, name: &str) -> Option<(usize, &'a Fie
 }
 
 /// A type as SQL calls it, for messages.
-pub fn sql_name(data_type: &DataType) -> String {
+pub fn sql_type_name(data_type: &DataType) -> String {
     let plain = match data_type {
         DataType::Null => "NULL",
         DataType::Boolean => "BOOLEAN",
@@ -189,20 +189,24 @@ fn compound_name(data_type: &DataType) -> String {
         | DataType::Decimal64(p, s)
         | DataType::Decimal128(p, s)
         | DataType::Decimal256(p, s) => format!("DECIMAL({p},{s})"),
-        DataType::Dictionary(_, _) | DataType::RunEndEncoded(_, _) => sql_name(decoded(data_type)),
+        DataType::Dictionary(_, _) | DataType::RunEndEncoded(_, _) => sql_type_name(decoded(data_type)),
         DataType::Struct(fields) => {
             let fields: Vec<String> = fields
                 .iter()
-                .map(|f| format!("{}: {}", f.name(), sql_name(f.data_type())))
+                .map(|f| format!("{}: {}", f.name(), sql_type_name(f.data_type())))
                 .collect();
             format!("STRUCT<{}>", fields.join(", "))
         }
         DataType::Map(entries, _) => match key_and_value(entries) {
-            Some((key, value)) => format!("MAP<{}, {}>", sql_name(key.data_type()), sql_name(value.data_type())),
+            Some((key, value)) => format!(
+                "MAP<{}, {}>",
+                sql_type_name(key.data_type()),
+                sql_type_name(value.data_type())
+            ),
             None => "MAP".into(),
         },
         other => match element(other) {
-            Some(element) => format!("ARRAY<{}>", sql_name(element.data_type())),
+            Some(element) => format!("ARRAY<{}>", sql_type_name(element.data_type())),
             None => other.to_string(),
         },
     }

@@ -5,7 +5,7 @@ use datafusion::arrow::array::Array;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DataFusionError;
 
-use super::types::sql_name;
+use super::types::sql_type_name;
 use crate::keys::shown_value;
 
 /// Where a value goes.
@@ -77,7 +77,7 @@ impl Target<'_> {
         let message = format!(
             "value {quote}{shown}{quote} does not fit column \"{}\" of type {}",
             self.column,
-            sql_name(self.to)
+            sql_type_name(self.to)
         );
         LoadError::new(why.state(), message).hint(why.hint()).into()
     }

@@ -79,13 +79,15 @@ impl RowStep for Winner {
     fn push(&mut self, batch: RecordBatch, out: &mut VecDeque<RecordBatch>) -> Result<()> {
         let winners = self.winners(&batch)?;
         let losers = batch.num_rows() - winners.count_set_bits();
-        self.skipped.add(losers);
         let winners = BooleanArray::new(winners, None);
         if self.spec.flag.is_some() {
             let mut columns = batch.columns().to_vec();
             columns.push(Arc::new(winners));
             out.push_back(RecordBatch::try_new(Arc::clone(&self.schema), columns)?);
-        } else if losers == 0 {
+            return Ok(());
+        }
+        self.skipped.add(losers);
+        if losers == 0 {
             out.push_back(batch);
         } else if losers < batch.num_rows() {
             out.push_back(filter_record_batch(&batch, &winners)?);

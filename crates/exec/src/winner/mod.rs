@@ -37,7 +37,8 @@ pub struct WinnerSpec {
     pub order: Vec<(String, SortOptions)>,
     /// What happens to ties.
     pub mode: WinnerMode,
-    /// Name of a Boolean column that tells winners (TRUE) from losers. Without it losers are dropped.
+    /// Name of a Boolean column that tells winners (TRUE) from losers. Without it losers are dropped, and counted as
+    /// [`crate::metrics::SKIPPED_ROWS`]; with it, counting them is up to whoever reads the flag.
     pub flag: Option<String>,
 }
 
