@@ -28,7 +28,7 @@ fn excerpt(sql: &str, span: Span) -> Option<String> {
     let start = usize::try_from(span.start.column).ok()?.saturating_sub(1);
     let width = line.chars().count();
     let end = match span.end.line == span.start.line {
-        true => usize::try_from(span.end.column).ok()?,
+        true => usize::try_from(span.end.column).ok()?.saturating_sub(1),
         false => width,
     };
     let carets = end.clamp(start + 1, width.max(start + 1)) - start;
@@ -56,7 +56,7 @@ mod tests {
         let error = LoadError::new(SqlState::CardinalityViolation, "several source rows have the same key")
             .detail("Key (customer_id)=(17) occurs 2 times in the source.")
             .hint("Add SEQUENCE BY or DEDUPLICATE BY to keep one row per key.")
-            .at(Span::new(Location::new(3, 3), Location::new(3, 20)));
+            .at(Span::new(Location::new(3, 3), Location::new(3, 21)));
         assert_eq!(
             render(&error, sql),
             "ERROR 21000: several source rows have the same key\n\

@@ -6,12 +6,14 @@
 
 mod ahead;
 mod complete;
+mod complexity;
 mod place;
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use datafusion::common::DataFusionError;
 use datafusion::config::Dialect as DialectName;
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement as DFStatement};
 use datafusion::sql::sqlparser::ast::{DataType, Ident, With};
@@ -192,6 +194,7 @@ impl<'a> Script<'a> {
 
     /// Reads one statement up to its semicolon.
     fn statement(&mut self) -> Result<Stmt> {
+        complexity::check(&self.parser.parser)?;
         let start = ahead::mark(&mut self.parser.parser);
         let stmt = if self.cursor().eat("EXPLAIN") {
             self.explain()?
@@ -260,8 +263,16 @@ impl<'a> Script<'a> {
             Ok(statement) => Ok(Stmt::DataFusion(Box::new(statement))),
             Err(e) => Err(match verb {
                 Some(error) => error,
-                None => LoadError::from(e).at_if_unset(self.cursor().here()),
+                None => self.datafusion_error(e),
             }),
+        }
+    }
+
+    fn datafusion_error(&mut self, e: DataFusionError) -> LoadError {
+        match e {
+            DataFusionError::SQL(inner, _) => self.cursor().sql_error(*inner, None),
+            DataFusionError::Diagnostic(_, inner) => self.datafusion_error(*inner),
+            other => LoadError::from(other).at_if_unset(self.cursor().here()),
         }
     }
 

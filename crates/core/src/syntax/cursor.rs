@@ -226,3 +226,97 @@ pub(super) fn enumerated(names: &[&str], conjunction: &str) -> String {
         [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+
+    use super::*;
+    use crate::report;
+
+    fn with_cursor<T>(sql: &str, read: impl FnOnce(&mut Cursor<'_, '_>) -> T) -> T {
+        let registry = Registry::default();
+        let dialect = GenericDialect {};
+        let mut parser = Parser::new(&dialect).try_with_sql(sql).unwrap();
+        read(&mut Cursor::new(&mut parser, &dialect, &registry))
+    }
+
+    #[test]
+    fn words_match_in_any_case_unless_they_are_quoted() {
+        with_cursor("on /* c */ Empty SOURCE \"KEYS\"", |cursor| {
+            assert!(cursor.peek("ON EMPTY"));
+            assert!(!cursor.eat("ON EMPTY TARGET"));
+            assert!(cursor.eat("ON EMPTY SOURCE"));
+            assert!(!cursor.peek("KEYS"));
+            assert_eq!(cursor.ident().unwrap().value, "KEYS");
+            assert!(cursor.at_end());
+        });
+    }
+
+    #[test]
+    fn a_missing_word_is_named_where_it_should_stand() {
+        let shown = |sql: &str| with_cursor(sql, |cursor| report::render(&cursor.expect("A B C").unwrap_err(), sql));
+        assert_eq!(
+            shown("a b x"),
+            "ERROR 42601: expected C, found \"x\"\nLINE 1: a b x\n            ^"
+        );
+        assert_eq!(
+            shown("a b ; c"),
+            "ERROR 42601: expected C, found end of statement\nLINE 1: a b ; c\n          ^"
+        );
+        assert_eq!(shown(""), "ERROR 42601: expected A, found end of statement");
+    }
+
+    #[test]
+    fn choices_are_listed_when_none_is_there() {
+        let choices = [("SKIP", 1), ("NEW RECORD", 2), ("ERROR", 3)];
+        assert_eq!(with_cursor("new record", |c| c.expect_one_of(&choices).unwrap()), 2);
+        let error = with_cursor("new", |c| c.expect_one_of(&choices).unwrap_err());
+        assert_eq!(error.message(), "expected SKIP, NEW RECORD or ERROR, found \"new\"");
+    }
+
+    #[test]
+    fn keys_and_values_come_with_and_without_equals_signs() {
+        let pairs = with_cursor("('a.b' 'c', 'd' = 1, e.f = TRUE)", |cursor| {
+            cursor.key_values().unwrap()
+        });
+        let pairs: Vec<_> = pairs.iter().map(|p| (p.key.as_str(), p.value.as_str())).collect();
+        assert_eq!(pairs, [("a.b", "c"), ("d", "1"), ("e.f", "true")]);
+    }
+
+    #[test]
+    fn an_expression_ends_before_what_sqlparser_would_misread() {
+        for (sql, expr, rest) in [
+            ("f(a) IGNORE NULL UPDATES", "f(a)", "IGNORE NULL UPDATES"),
+            (
+                "first_value(a) IGNORE NULLS OVER () WITH",
+                "first_value(a) IGNORE NULLS OVER ()",
+                "WITH",
+            ),
+            ("a::TIMESTAMP WITH x", "a::TIMESTAMP", "WITH X"),
+            (
+                "a::TIMESTAMP WITH TIME ZONE WITH TIES",
+                "a::TIMESTAMP WITH TIME ZONE",
+                "WITH TIES",
+            ),
+            (
+                "a BETWEEN b AND c AND d UPDATE SET",
+                "a BETWEEN b AND c AND d",
+                "UPDATE SET",
+            ),
+            ("a IS NOT NULL THEN", "a IS NOT NULL", "THEN"),
+            ("INTERVAL '3' DAY TRANSACTION", "INTERVAL '3' DAY", "TRANSACTION"),
+            (
+                "now() AT TIME ZONE 'UTC' ON EMPTY",
+                "now() AT TIME ZONE 'UTC'",
+                "ON EMPTY",
+            ),
+            ("x COLUMNS", "x", "COLUMNS"),
+        ] {
+            with_cursor(sql, |cursor| {
+                assert_eq!(cursor.expr().unwrap().to_string(), expr, "{sql}");
+                assert!(cursor.peek(rest), "{sql}");
+            });
+        }
+    }
+}

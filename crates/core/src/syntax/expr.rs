@@ -32,18 +32,14 @@ impl Cursor<'_, '_> {
         Ok(expr)
     }
 
-    /// Reads an expression and the word after it, where that word can also be part of an expression: the `TO` of
-    /// `INTERVAL '1' DAY TO ..`.
+    /// Reads an expression and the word after it, where sqlparser may know that word as a part of an expression: the
+    /// `TO` of `INTERVAL '1' DAY TO ..`.
     pub fn expr_before(&mut self, stop: &str) -> Result<Expr> {
-        let mut skipped = 0;
-        while let Some(end) = self.nth_word(stop, skipped) {
-            if let Some(expr) = self.whole(end) {
-                self.expect(stop)?;
-                return Ok(expr);
-            }
-            skipped += 1;
-        }
-        let expr = self.expr()?;
+        let found = self.find_at_top(|parser, index, _| is_word(&parser.token_at(index).token, stop));
+        let expr = match found.0 {
+            Some(end) => self.sql_until(end, |parser| parser.parse_expr())?,
+            None => self.expr()?,
+        };
         self.expect(stop)?;
         Ok(expr)
     }
@@ -78,31 +74,6 @@ impl Cursor<'_, '_> {
                 nulls_first,
             })
         })
-    }
-
-    /// The index of the `n`th unquoted `stop` outside parentheses.
-    fn nth_word(&self, stop: &str, n: usize) -> Option<usize> {
-        let seen = std::cell::Cell::new(0_usize);
-        self.find_at_top(|parser, index, _| {
-            let found = is_word(&parser.token_at(index).token, stop);
-            if found {
-                seen.set(seen.get() + 1);
-            }
-            found && seen.get() > n
-        })
-        .0
-    }
-
-    /// Reads the tokens up to `end` as one expression, if that is what they are.
-    fn whole(&mut self, end: usize) -> Option<Expr> {
-        let tokens = self.slice(end);
-        let mut part = self.part(tokens);
-        let expr = part.parse_expr().ok()?;
-        let complete = part.peek_token_ref().token == Token::EOF;
-        if complete {
-            self.move_to(end);
-        }
-        complete.then_some(expr)
     }
 }
 

@@ -140,7 +140,7 @@ impl<'b> Cursor<'_, 'b> {
     }
 
     /// An error of sqlparser in our words: `expected an expression, found "x"`. `end` is where the tokens were cut.
-    fn sql_error(&self, e: ParserError, end: Option<usize>) -> LoadError {
+    pub(crate) fn sql_error(&self, e: ParserError, end: Option<usize>) -> LoadError {
         let at_cut = end.map(|end| significant(self.tokens(), end, 0).clone());
         let error = LoadError::from(e);
         let Some((what, found)) = error
@@ -149,6 +149,10 @@ impl<'b> Cursor<'_, 'b> {
             .and_then(|rest| rest.rsplit_once(", found: "))
         else {
             return error.at_if_unset(self.here());
+        };
+        let what = match what.chars().any(char::is_alphabetic) {
+            true => what.to_owned(),
+            false => format!("\"{what}\""),
         };
         if found == "EOF" {
             let (token, span) = match at_cut.filter(|found| !is_end(&found.token)) {

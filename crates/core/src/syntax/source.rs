@@ -3,7 +3,7 @@
 //! sqlparser takes almost any word after a table for its alias. So names and aliases are read here, and a query at the
 //! end of the statement is cut off before `RETURNING` or `DRY RUN` before sqlparser sees it.
 
-use datafusion::sql::sqlparser::ast::{Ident, Query, SelectItem, TableFactor, TableFunctionArgs, With};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, SelectItem, TableFactor, TableFunctionArgs, With};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -36,7 +36,7 @@ impl Cursor<'_, '_> {
     /// Reads `name [[AS] alias] [(column, ..)]`.
     pub(super) fn target(&mut self) -> Result<Target> {
         let start = self.here();
-        let name = self.sql(|parser| parser.parse_object_name(true))?;
+        let name = self.object_name("a table name")?;
         let span = self.since(start);
         let alias = self.alias()?;
         let columns = match self.peek_symbol(&Token::LParen) && !self.query_next() {
@@ -142,10 +142,10 @@ impl Cursor<'_, '_> {
                 sample: None,
             });
         }
-        let name = match self.at_end() {
-            true => return Err(self.expected("a table, a table function or a query in parentheses")),
-            false => self.sql(|parser| parser.parse_object_name(true))?,
-        };
+        if self.token(1).token == Token::LParen && starts_clause(&self.token(0).token, self.registry()) {
+            return Err(self.expected("a table, a table function or a query in parentheses"));
+        }
+        let name = self.object_name("a table, a table function or a query in parentheses")?;
         let args = match self.eat_symbol(&Token::LParen) {
             true => Some(TableFunctionArgs {
                 args: self.sql(|parser| parser.parse_optional_args())?,
@@ -165,6 +165,15 @@ impl Cursor<'_, '_> {
             sample: None,
             index_hints: Vec::new(),
         })
+    }
+
+    fn object_name(&mut self, what: &str) -> Result<ObjectName> {
+        match self.token(0).token {
+            Token::Word(_) | Token::SingleQuotedString(_) | Token::DoubleQuotedString(_) => {
+                self.sql(|parser| parser.parse_object_name(true))
+            }
+            _ => Err(self.expected(what)),
+        }
     }
 
     /// Reads a query from the tokens up to `end`.

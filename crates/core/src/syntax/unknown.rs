@@ -96,8 +96,8 @@ impl Cursor<'_, '_> {
         if let Some((_, hint)) = foreign {
             return error.hint(*hint);
         }
-        if self.peek("ON") && self.token(1).token == Token::LParen {
-            return error.hint("Write KEYS (column, ..).");
+        if self.peek("ON") {
+            return error.hint("Rows are matched by equal keys: write KEYS (column, ..).");
         }
         if word(&self.token(0).token).is_none() {
             return error;
@@ -152,5 +152,6 @@ pub(super) fn starts_clause(token: &Token, registry: &Registry) -> bool {
         .chain(own)
         .chain(foreign)
         .filter_map(|phrase| phrase.split_whitespace().next())
+        .chain(["KEY"])
         .any(|first| is_word(token, first))
 }

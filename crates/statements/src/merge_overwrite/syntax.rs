@@ -171,6 +171,10 @@ fn window(cursor: &mut Cursor<'_, '_>) -> Result<WindowKind> {
     }
     if at_source(cursor) {
         cursor.expect("SOURCE")?;
+        if cursor.peek("TO") {
+            let hint = "FROM SOURCE reaches from the source's minimum to its maximum: leave out TO.";
+            return Err(cursor.expected("a clause").hint(hint));
+        }
         return Ok(WindowKind::Range {
             column,
             from: WindowBound::Source,

@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use alluvium_core::Result;
 use alluvium_core::syntax::{
     Absent, Assignment, ClauseSet, ColumnSet, Common, Cursor, DeleteWhen, comma_separated, joined, require_keys,
 };
+use alluvium_core::{LoadError, Result, SqlState};
 use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::tokenizer::Span;
 
@@ -78,12 +78,7 @@ impl ClauseSet for UpsertClauses {
             cursor.once(self.update_when.is_some(), "UPDATE WHEN", start)?;
             self.update_when = Some(cursor.expr()?);
         } else if cursor.eat("UPDATE") {
-            let set = cursor.expect_one_of(&[("COLUMNS", false), ("SET", true)])?;
-            cursor.once(self.update.is_some(), "UPDATE COLUMNS or UPDATE SET", start)?;
-            self.update = Some(match set {
-                true => UpdateColumns::Set(cursor.assignments()?),
-                false => UpdateColumns::Columns(cursor.column_set()?),
-            });
+            self.update = Some(self.new_update(cursor, start)?);
         } else if cursor.peek("WHEN NOT MATCHED BY") && cursor.eat("WHEN") {
             cursor.once(self.absent.is_some(), "WHEN NOT MATCHED BY SOURCE", start)?;
             self.absent = Some(cursor.absent(start, absent_action)?);
@@ -95,6 +90,28 @@ impl ClauseSet for UpsertClauses {
 
     fn validate(&self, common: &Common, verb: Span) -> Result<()> {
         require_keys(common, Self::VERB, verb).map(|_| ())
+    }
+}
+
+impl UpsertClauses {
+    /// Reads `COLUMNS ..` or `SET ..` after `UPDATE`.
+    fn new_update(&self, cursor: &mut Cursor<'_, '_>, start: Span) -> Result<UpdateColumns> {
+        let set = cursor.expect_one_of(&[("COLUMNS", false), ("SET", true)])?;
+        match (set, &self.update) {
+            (true, Some(UpdateColumns::Columns(_))) | (false, Some(UpdateColumns::Set(_))) => {
+                return Err(
+                    LoadError::new(SqlState::Syntax, "UPDATE COLUMNS cannot be combined with UPDATE SET")
+                        .hint("UPDATE SET changes what it lists; write column = source.column for the others.")
+                        .at(cursor.since(start)),
+                );
+            }
+            (true, earlier) => cursor.once(earlier.is_some(), "UPDATE SET", start)?,
+            (false, earlier) => cursor.once(earlier.is_some(), "UPDATE COLUMNS", start)?,
+        }
+        Ok(match set {
+            true => UpdateColumns::Set(cursor.assignments()?),
+            false => UpdateColumns::Columns(cursor.column_set()?),
+        })
     }
 }
 
