@@ -30,7 +30,8 @@ pub struct LoadError {
     message: String,
     detail: Option<String>,
     hint: Option<String>,
-    span: Option<Span>,
+    // Boxed to keep results small.
+    span: Option<Box<Span>>,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -72,7 +73,7 @@ impl LoadError {
 
     /// Points at the text at fault. An empty span (of a token that was made up) is left out.
     pub fn at(mut self, span: Span) -> Self {
-        self.span = (span.start.line > 0).then_some(span);
+        self.span = (span.start.line > 0).then(|| Box::new(span));
         self
     }
 
@@ -124,7 +125,7 @@ impl LoadError {
 
     /// Where in the statement's text the fault lies.
     pub fn span(&self) -> Option<Span> {
-        self.span
+        self.span.as_deref().copied()
     }
 }
 

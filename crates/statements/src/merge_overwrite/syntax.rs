@@ -31,6 +31,7 @@ pub struct Window {
 
 /// The ways to write a window.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a statement")]
 pub enum WindowKind {
     /// `(predicate)` over columns of the target.
     Predicate(Expr),
@@ -49,6 +50,7 @@ pub enum WindowKind {
 
 /// One end of a range.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a statement")]
 pub enum WindowBound {
     /// A constant expression.
     Expr(Expr),
