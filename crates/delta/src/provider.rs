@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use alluvium_core::LoadError;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use deltalake::delta_datafusion::{DeltaScanConfig, DeltaScanNext};
 
+use crate::scan::register_store;
 use crate::table::{TableHandle, TableSnapshot};
+use crate::write::insert;
 
 /// A Delta table at the version it had when its name was looked up.
 #[derive(Debug, Clone)]
@@ -39,6 +42,16 @@ impl DeltaTable {
     pub fn repinned(&self, snapshot: Arc<TableSnapshot>) -> Self {
         Self::new(Arc::clone(&self.handle), snapshot)
     }
+
+    /// deltalake's reader of the snapshot, which knows every table feature that can be read.
+    fn reader(&self) -> Result<DeltaScanNext> {
+        let config = DeltaScanConfig {
+            wrap_partition_values: false,
+            schema_force_view_types: false,
+            ..DeltaScanConfig::new()
+        };
+        DeltaScanNext::new(self.snapshot.eager().clone(), config)
+    }
 }
 
 #[async_trait]
@@ -51,13 +64,35 @@ impl TableProvider for DeltaTable {
         TableType::Base
     }
 
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        self.reader()?.supports_filters_pushdown(filters)
+    }
+
     async fn scan(
         &self,
-        _state: &dyn Session,
-        _projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Err(LoadError::unsupported("reading the table").into())
+        // Finds paths that lead out of the table before anything is read.
+        self.snapshot.loaded_files()?;
+        register_store(&self.snapshot, state.runtime_env())?;
+        let reader = self.reader()?;
+        // deltalake puts partition columns last.
+        let (ours, theirs) = (self.schema(), reader.schema());
+        let wanted = projection.cloned().unwrap_or_else(|| (0..ours.fields().len()).collect());
+        let moved = wanted.iter().map(|index| theirs.index_of(ours.field(*index).name()));
+        let moved = moved.collect::<Result<Vec<_>, _>>()?;
+        reader.scan(state, Some(&moved), filters, limit).await
+    }
+
+    async fn insert_into(
+        &self,
+        state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(insert::plan(self, state, input, insert_op).await?)
     }
 }

@@ -32,7 +32,11 @@ struct State {
 impl TableHandle {
     /// A handle for the table at `location`; `options` are those of its store. No IO.
     pub fn new(location: Url, options: HashMap<String, String>) -> Arc<Self> {
-        Arc::new(Self { location, options, state: Mutex::default() })
+        Arc::new(Self {
+            location,
+            options,
+            state: Mutex::default(),
+        })
     }
 
     /// Where the table is.
@@ -59,7 +63,9 @@ impl TableHandle {
             if !log_store.is_delta_table_location().await.map_err(reading)? {
                 return Ok(None);
             }
-            let loaded = DeltaTableState::try_new(log_store.as_ref(), None).await.map_err(reading)?;
+            let loaded = DeltaTableState::try_new(log_store.as_ref(), None)
+                .await
+                .map_err(reading)?;
             let snapshot = Arc::new(TableSnapshot::try_new(loaded.snapshot().clone(), log_store)?);
             state.snapshot = Some(Arc::clone(&snapshot));
             return Ok(Some(snapshot));
@@ -110,6 +116,8 @@ impl TableHandle {
 
 impl fmt::Debug for TableHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TableHandle").field("location", &self.shown()).finish_non_exhaustive()
+        f.debug_struct("TableHandle")
+            .field("location", &self.shown())
+            .finish_non_exhaustive()
     }
 }

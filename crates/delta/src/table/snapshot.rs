@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use alluvium_core::Result;
 use alluvium_core::secrets::redact;
 use datafusion::arrow::datatypes::SchemaRef;
 use deltalake::kernel::EagerSnapshot;
 use deltalake::logstore::LogStoreRef;
-use tokio::sync::OnceCell;
+
 use url::Url;
 
-use crate::table::{FileTask, files, storage_error};
+use crate::table::files::{self, Files};
+use crate::table::{FileTask, storage_error};
 
 /// A table as it is at one version, read once and never changed.
 pub struct TableSnapshot {
@@ -21,7 +22,7 @@ pub struct TableSnapshot {
     partition_columns: Vec<String>,
     eager: EagerSnapshot,
     log_store: LogStoreRef,
-    files: OnceCell<Arc<Vec<FileTask>>>,
+    files: OnceLock<Files>,
 }
 
 impl TableSnapshot {
@@ -33,7 +34,7 @@ impl TableSnapshot {
             partition_columns: eager.metadata().partition_columns().to_vec(),
             eager,
             log_store,
-            files: OnceCell::new(),
+            files: OnceLock::new(),
         })
     }
 
@@ -80,10 +81,16 @@ impl TableSnapshot {
 
     /// The data files, sorted by path; [`FileTask::ordinal`] is the index. Computed once.
     pub async fn files(&self) -> Result<Arc<Vec<FileTask>>> {
-        self.files
-            .get_or_try_init(|| async { files::load(self).await.map(Arc::new) })
-            .await
-            .map(Arc::clone)
+        Ok(Arc::clone(&self.loaded_files()?.tasks))
+    }
+
+    /// The data files with their statistics. The log is in memory, so this waits for nothing.
+    pub(crate) fn loaded_files(&self) -> Result<&Files> {
+        if let Some(files) = self.files.get() {
+            return Ok(files);
+        }
+        let loaded = files::load(self)?;
+        Ok(self.files.get_or_init(|| loaded))
     }
 
     /// The highest version that application `app` recorded with `TRANSACTION`.

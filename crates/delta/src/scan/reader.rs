@@ -1,0 +1,232 @@
+//! File tasks to rows, through DataFusion's Parquet source.
+
+use std::sync::Arc;
+
+use alluvium_core::Result;
+use alluvium_exec::columns;
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::memory::DataSourceExec;
+use datafusion::common::config::TableParquetOptions;
+use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, FileSource, ParquetSource};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::{collect_columns, conjunction_opt, reassign_expr_columns};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::scalar::ScalarValue;
+use datafusion_datasource::{PartitionedFile, TableSchema};
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::ObjectMeta;
+use roaring::RoaringTreemap;
+
+use crate::scan::tasks::ScanTask;
+use crate::scan::{ScanDesc, vectors};
+
+/// Reads certain columns of the files of one table.
+#[derive(Debug, Clone)]
+pub(super) struct Reader {
+    desc: Arc<ScanDesc>,
+    layout: TableSchema,
+    /// The columns to read, as indices into `layout`.
+    projection: Vec<usize>,
+    output: SchemaRef,
+    /// What all reads begin with; its clones count into the same metrics.
+    source: ParquetSource,
+}
+
+impl Reader {
+    /// Reads the columns at `projection` of [`ScanDesc::output_schema`].
+    pub(super) fn try_new(desc: Arc<ScanDesc>, projection: &[usize]) -> Result<Self> {
+        let layout = desc.file_layout();
+        let output = Arc::new(desc.output_schema().project(projection)?);
+        let indices = output.fields().iter().map(|f| layout.table_schema().index_of(f.name()));
+        let projection = indices.collect::<Result<_, _>>()?;
+        let source = ParquetSource::new(layout.clone());
+        Ok(Self {
+            desc,
+            layout,
+            projection,
+            output,
+            source,
+        })
+    }
+
+    /// What is read.
+    pub(super) fn output(&self) -> &SchemaRef {
+        &self.output
+    }
+
+    /// What the Parquet source has counted.
+    pub(super) fn metrics(&self) -> MetricsSet {
+        self.source.metrics().clone_inner()
+    }
+
+    /// The filters that a Parquet source can use: it makes `__row` itself, after filtering.
+    pub(super) fn usable(&self, filters: &[Arc<dyn PhysicalExpr>]) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+        let schema = self.layout.schema_without_virtual_columns();
+        let known = |f: &&Arc<dyn PhysicalExpr>| collect_columns(f).iter().all(|c| schema.index_of(c.name()).is_ok());
+        let usable = filters
+            .iter()
+            .filter(known)
+            .map(|f| reassign_expr_columns(Arc::clone(f), schema));
+        Ok(usable.collect::<Result<_, _>>()?)
+    }
+
+    /// Whether there is something to gain from filtering while decoding: columns that the filters do not need are then
+    /// decoded only for rows that pass. When nothing but the filters' own columns is read, it only costs.
+    pub(super) fn decodes_late(&self, filters: &[Arc<dyn PhysicalExpr>]) -> bool {
+        let used: Vec<_> = filters
+            .iter()
+            .flat_map(collect_columns)
+            .map(|c| c.name().to_owned())
+            .collect();
+        let in_files = self.layout.file_schema();
+        let read = self
+            .output
+            .fields()
+            .iter()
+            .filter(|f| in_files.index_of(f.name()).is_ok());
+        !used.is_empty() && read.into_iter().any(|f| !used.contains(f.name()))
+    }
+
+    /// The rows of `tasks` in their order. `filters` (see [`Self::usable`]) may leave rows out, or not; with `late`
+    /// they do.
+    pub(super) fn stream(
+        &self,
+        tasks: Vec<ScanTask>,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        late: bool,
+        partition: usize,
+        ctx: &Arc<TaskContext>,
+    ) -> SendableRecordBatchStream {
+        let output = Arc::clone(&self.output);
+        let (reader, ctx) = (self.clone(), Arc::clone(ctx));
+        let filter = conjunction_opt(filters).map(|predicate| Filter { predicate, late });
+        let rows = stream::iter(runs(tasks)).then(move |run| {
+            let (reader, ctx, filter) = (reader.clone(), Arc::clone(&ctx), filter.clone());
+            async move { reader.open(run, filter, partition, &ctx).await.map_err(datafusion::common::DataFusionError::from) }
+        });
+        Box::pin(RecordBatchStreamAdapter::new(output, rows.try_flatten()))
+    }
+
+    async fn open(
+        &self,
+        run: Vec<ScanTask>,
+        filter: Option<Filter>,
+        partition: usize,
+        ctx: &Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let vector = run.first().and_then(|task| task.deletion_vector.as_ref());
+        let deleted = match vector {
+            Some(vector) => Some(vectors::read(&self.desc, vector, ctx).await?),
+            None => None,
+        };
+        let files = run.iter().map(|task| self.file(task)).collect::<Result<Vec<_>>>()?;
+        let mut projection = self.projection.clone();
+        let row = self.row_index(&mut projection, deleted.is_some())?;
+        let mut config = FileScanConfigBuilder::new(self.desc.store_url()?, self.source(filter, ctx)?)
+            .with_projection_indices(Some(projection))?
+            .with_preserve_order(true);
+        // In the group of its own partition, so that the metrics bear its number.
+        for _ in 0..partition {
+            config = config.with_file_group(FileGroup::default());
+        }
+        let config = config.with_file_group(FileGroup::new(files)).build();
+        let rows = DataSourceExec::from_data_source(config).execute(partition, Arc::clone(ctx))?;
+        let output = Arc::clone(&self.output);
+        let rows = rows.map(move |batch| Ok(shape(&batch?, &output, row.zip(deleted.as_ref()))?));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.output), rows)))
+    }
+
+    /// Where `__row` is among the columns read; added at the end when it is `needed` and not there.
+    fn row_index(&self, projection: &mut Vec<usize>, needed: bool) -> Result<Option<usize>> {
+        if !needed {
+            return Ok(None);
+        }
+        let row = self.layout.table_schema().index_of(columns::ROW)?;
+        Ok(Some(projection.iter().position(|i| *i == row).unwrap_or_else(|| {
+            projection.push(row);
+            projection.len() - 1
+        })))
+    }
+
+    fn source(&self, filter: Option<Filter>, ctx: &TaskContext) -> Result<Arc<dyn FileSource>> {
+        let mut options = TableParquetOptions {
+            global: ctx.session_config().options().execution.parquet.clone(),
+            ..TableParquetOptions::default()
+        };
+        // Delta's timestamps are microseconds of UTC, however old writers stored them.
+        options.global.coerce_int96 = Some("us".to_owned());
+        options.global.coerce_int96_tz = Some("UTC".to_owned());
+        let size_hint = options.global.metadata_size_hint;
+        let runtime = ctx.runtime_env();
+        let factory = CachedParquetFileReaderFactory::new(
+            runtime.object_store(self.desc.store_url()?)?,
+            runtime.cache_manager.get_file_metadata_cache(),
+        );
+        let mut source = self
+            .source
+            .clone()
+            .with_table_parquet_options(options)
+            .with_pushdown_filters(filter.as_ref().is_some_and(|f| f.late))
+            .with_parquet_file_reader_factory(Arc::new(factory));
+        if let Some(hint) = size_hint {
+            source = source.with_metadata_size_hint(hint);
+        }
+        if let Some(filter) = filter {
+            source = source.with_predicate(filter.predicate);
+        }
+        Ok(Arc::new(source))
+    }
+
+    fn file(&self, task: &ScanTask) -> Result<PartitionedFile> {
+        let mut values = task.partition_values.clone();
+        values.push(ScalarValue::UInt32(Some(task.ordinal)));
+        let meta = ObjectMeta {
+            location: self.desc.path_of(&task.path)?,
+            last_modified: chrono::DateTime::from_timestamp_millis(task.modification_time).unwrap_or_default(),
+            size: task.size,
+            e_tag: None,
+            version: None,
+        };
+        Ok(PartitionedFile::new_from_meta(meta).with_partition_values(values))
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Filter {
+    predicate: Arc<dyn PhysicalExpr>,
+    late: bool,
+}
+
+/// Splits tasks where a deletion vector begins or ends to apply: a file that has one is read by itself.
+fn runs(tasks: Vec<ScanTask>) -> Vec<Vec<ScanTask>> {
+    let mut runs: Vec<Vec<ScanTask>> = Vec::new();
+    for task in tasks {
+        match runs.last_mut() {
+            Some(run) if task.deletion_vector.is_none() && run.iter().all(|t| t.deletion_vector.is_none()) => {
+                run.push(task);
+            }
+            _ => runs.push(vec![task]),
+        }
+    }
+    runs
+}
+
+/// Drops deleted rows, then the columns beyond `output`, and puts the columns under `output`'s fields.
+fn shape(batch: &RecordBatch, output: &SchemaRef, deleted: Option<(usize, &RoaringTreemap)>) -> Result<RecordBatch> {
+    let kept = match deleted {
+        Some((row, deleted)) => vectors::drop_deleted(batch, row, deleted)?,
+        None => batch.clone(),
+    };
+    let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
+    let columns = kept.columns().iter().take(output.fields().len()).cloned().collect();
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(output),
+        columns,
+        &options,
+    )?)
+}

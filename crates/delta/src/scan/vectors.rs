@@ -1,0 +1,112 @@
+//! Deletion vectors: rows of a file that are no longer part of the table.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use alluvium_core::{LoadError, Result, SqlState};
+use datafusion::arrow::array::{AsArray, BooleanArray, RecordBatch};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::Int64Type;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::execution::TaskContext;
+use delta_kernel::actions::deletion_vector::DeletionVectorDescriptor as KernelDescriptor;
+use delta_kernel::{DeltaResult, FileMeta, FileSlice, StorageHandler};
+use deltalake::kernel::DeletionVectorDescriptor;
+use object_store::ObjectStoreExt;
+use roaring::RoaringTreemap;
+use url::Url;
+
+use crate::scan::ScanDesc;
+
+/// Reads the deleted positions that `descriptor` describes.
+pub(super) async fn read(
+    desc: &ScanDesc,
+    descriptor: &DeletionVectorDescriptor,
+    ctx: &TaskContext,
+) -> Result<RoaringTreemap> {
+    let damaged = |cause: &str| {
+        LoadError::new(
+            SqlState::Storage,
+            format!("a deletion vector of table \"{}\" cannot be read", desc.table),
+        )
+        .detail(cause.to_owned())
+    };
+    let kernel = KernelDescriptor::try_from(descriptor.clone()).map_err(|e| damaged(&e.to_string()))?;
+    let mut fetched = Fetched::default();
+    if let Some(url) = kernel
+        .absolute_path(&desc.location)
+        .map_err(|e| damaged(&e.to_string()))?
+    {
+        let path = url.as_str().strip_prefix(desc.location.as_str());
+        let path = path.ok_or_else(|| damaged("It is outside the table."))?;
+        let store = ctx.runtime_env().object_store(desc.store_url()?)?;
+        let got = store
+            .get(&desc.path_of(path)?)
+            .await
+            .map_err(|e| damaged(&e.to_string()))?;
+        let bytes = got.bytes().await.map_err(|e| damaged(&e.to_string()))?;
+        fetched.0.insert(url, bytes);
+    }
+    // On a thread of its own: kernel panics on some kinds of damage, and that must not end the process.
+    let root = desc.location.clone();
+    let treemap = SpawnedTask::spawn_blocking(move || kernel.read(Arc::new(fetched), &root))
+        .join()
+        .await;
+    match treemap {
+        Ok(treemap) => treemap.map_err(|e| damaged(&e.to_string())),
+        Err(_) => Err(damaged("It is shorter than it says.")),
+    }
+}
+
+/// Drops the rows of `batch` whose position (column `row`) is in `deleted`.
+pub(super) fn drop_deleted(batch: &RecordBatch, row: usize, deleted: &RoaringTreemap) -> Result<RecordBatch> {
+    let positions = batch.column(row).as_primitive::<Int64Type>();
+    let kept: BooleanArray = positions
+        .values()
+        .iter()
+        .map(|position| Some(!u64::try_from(*position).is_ok_and(|p| deleted.contains(p))))
+        .collect();
+    match kept.true_count() == kept.len() {
+        true => Ok(batch.clone()),
+        false => Ok(filter_record_batch(batch, &kept)?),
+    }
+}
+
+/// Files that were fetched already, for kernel, which would block a thread for each.
+#[derive(Debug, Default)]
+struct Fetched(HashMap<Url, bytes::Bytes>);
+
+impl StorageHandler for Fetched {
+    fn list_from(&self, path: &Url) -> DeltaResult<Box<dyn Iterator<Item = DeltaResult<FileMeta>>>> {
+        Err(delta_kernel::Error::FileNotFound(path.to_string()))
+    }
+
+    fn read_files(&self, files: Vec<FileSlice>) -> DeltaResult<Box<dyn Iterator<Item = DeltaResult<bytes::Bytes>>>> {
+        let found: Vec<_> = files
+            .iter()
+            .map(|(url, _)| {
+                self.0
+                    .get(url)
+                    .cloned()
+                    .ok_or_else(|| delta_kernel::Error::FileNotFound(url.to_string()))
+            })
+            .collect();
+        Ok(Box::new(found.into_iter()))
+    }
+
+    fn copy_atomic(&self, _src: &Url, dest: &Url) -> DeltaResult<()> {
+        Err(delta_kernel::Error::FileNotFound(dest.to_string()))
+    }
+
+    fn put(&self, path: &Url, _data: bytes::Bytes, _overwrite: bool) -> DeltaResult<()> {
+        Err(delta_kernel::Error::FileNotFound(path.to_string()))
+    }
+
+    fn delete(&self, path: &Url) -> DeltaResult<()> {
+        Err(delta_kernel::Error::FileNotFound(path.to_string()))
+    }
+
+    fn head(&self, path: &Url) -> DeltaResult<FileMeta> {
+        Err(delta_kernel::Error::FileNotFound(path.to_string()))
+    }
+}
