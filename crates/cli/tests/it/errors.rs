@@ -34,7 +34,7 @@ fn the_first_error_ends_the_run() {
 
 #[test]
 fn a_syntax_error_does_not_hold_up_the_statements_before_it() {
-    let script = "SELECT 1 AS n;\n\nSELECT 2 AS n;\nSELECT 3 FROM WHERE;\nSELECT 4 AS n;";
+    let script = "SELECT 1 AS n;\n\nSELECT 2 AS n;\nSELECT 3 +* 1;\nSELECT 4 AS n;";
     let ran = Lake::new().run_with_input(&["--format", "json"], script);
     assert_eq!(ran.out, "[{\"n\":1}]\n[{\"n\":2}]\n");
     assert!(ran.error().starts_with("ERROR 42601: "), "{ran:?}");
