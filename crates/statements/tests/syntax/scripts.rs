@@ -72,3 +72,18 @@ fn a_prompt_waits_for_the_semicolon() {
         assert!(!is_complete(sql), "{sql}");
     }
 }
+
+#[test]
+fn the_examples_of_the_help_texts_are_statements() {
+    for help in [
+        include_str!("../../src/upsert/README.md"),
+        include_str!("../../src/insert_only/README.md"),
+        include_str!("../../src/merge_overwrite/README.md"),
+        include_str!("../../src/scd2/README.md"),
+    ] {
+        let example = help.split("```sql\n").nth(1).unwrap().split("```").next().unwrap();
+        // The DDL of the examples is a command of its own, which this registry does not know.
+        let loads: Vec<&str> = example.split("\n\n").filter(|part| !part.starts_with("CREATE TABLE")).collect();
+        assert!(script(&loads.join("\n")).iter().all(Result::is_ok), "{example}");
+    }
+}
