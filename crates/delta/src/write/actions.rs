@@ -5,7 +5,8 @@ use std::sync::Arc;
 use alluvium_core::{LoadError, Result};
 use alluvium_exec::columns;
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, RecordBatch, StringArray, UInt8Array, UInt32Array, new_null_array,
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, RecordBatch, StringArray, UInt8Array, UInt32Array,
+    new_null_array,
 };
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt8Type, UInt32Type};
@@ -205,7 +206,12 @@ pub(super) fn receive(batch: &RecordBatch) -> Result<Received> {
     let origins = batch.column(3).as_string::<i32>();
     let mut actions = Vec::new();
     for (row, kind) in kinds.values().iter().enumerate().filter(|(_, kind)| **kind != ROW) {
-        let file = || files.is_valid(row).then(|| files.value(row)).ok_or_else(|| unreadable("it names no file"));
+        let file = || {
+            files
+                .is_valid(row)
+                .then(|| files.value(row))
+                .ok_or_else(|| unreadable("it names no file"))
+        };
         let payload = payloads.value(row);
         let action = match *kind {
             ADD => ActionRow::Add(serde_json::from_slice(payload).map_err(unreadable)?),
@@ -218,7 +224,10 @@ pub(super) fn receive(batch: &RecordBatch) -> Result<Received> {
         };
         actions.push((Origin::parse(origins.value(row))?, action));
     }
-    Ok(Received { actions, returning: returning_rows(batch, kinds)? })
+    Ok(Received {
+        actions,
+        returning: returning_rows(batch, kinds)?,
+    })
 }
 
 /// The `RETURNING` rows of a batch.
@@ -241,7 +250,10 @@ pub(super) fn split_positions(batch: &RecordBatch) -> Result<(RecordBatch, Vec<A
     let marks: BooleanArray = kinds.values().iter().map(|kind| Some(is_position(*kind))).collect();
     let others: BooleanArray = kinds.values().iter().map(|kind| Some(!is_position(*kind))).collect();
     let positions = receive(&filter_record_batch(batch, &marks)?)?;
-    Ok((filter_record_batch(batch, &others)?, positions.actions.into_iter().map(|(_, action)| action).collect()))
+    Ok((
+        filter_record_batch(batch, &others)?,
+        positions.actions.into_iter().map(|(_, action)| action).collect(),
+    ))
 }
 
 #[cfg(test)]
@@ -253,8 +265,15 @@ mod tests {
         let schema = action_schema(None);
         let origin = Origin::new(Uuid::nil(), "write", 3);
         let positions = RoaringTreemap::from_iter([1_u64, 7, 1 << 40]);
-        let counts = TaskCounts { inserted: 5, ..TaskCounts::default() };
-        let rows = [ActionRow::Updated(9, positions.clone()), ActionRow::Remove(9), ActionRow::Counts(counts)];
+        let counts = TaskCounts {
+            inserted: 5,
+            ..TaskCounts::default()
+        };
+        let rows = [
+            ActionRow::Updated(9, positions.clone()),
+            ActionRow::Remove(9),
+            ActionRow::Counts(counts),
+        ];
         let batch = action_batch(&schema, &origin, &rows).unwrap();
 
         let (others, marks) = split_positions(&batch).unwrap();

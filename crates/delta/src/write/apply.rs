@@ -51,7 +51,12 @@ impl ApplyPositionsExec {
             EmissionType::Final,
             Boundedness::Bounded,
         );
-        Self { input, job, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+        Self {
+            input,
+            job,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
     }
 
     fn file_column(&self) -> Arc<dyn PhysicalExpr> {
@@ -159,7 +164,9 @@ impl ApplyTask {
     /// Rewrites the files one after the other; the partitions work side by side.
     async fn apply(&self, marked: BTreeMap<u32, Marked>) -> Result<Vec<ActionRow>> {
         let Some(base) = &self.job.spec.target.base else {
-            return Err(LoadError::internal("rows of a table that does not exist yet are marked"));
+            return Err(LoadError::internal(
+                "rows of a table that does not exist yet are marked",
+            ));
         };
         let started = Instant::now();
         let desc = ScanDesc::of(base);
@@ -179,7 +186,8 @@ impl ApplyTask {
             rows.push(ActionRow::Remove(file));
             self.files_rewritten.add(1);
         }
-        self.rows_copied.add(usize::try_from(counts.copied).unwrap_or(usize::MAX));
+        self.rows_copied
+            .add(usize::try_from(counts.copied).unwrap_or(usize::MAX));
         counts.rewrite_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         rows.push(ActionRow::Counts(counts));
         Ok(rows)

@@ -2,7 +2,9 @@
 
 use alluvium_core::{LoadError, Result};
 use alluvium_exec::{action, columns};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt8Array, UInt32Array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt8Array, UInt32Array,
+};
 use datafusion::arrow::compute::filter;
 use datafusion::arrow::datatypes::{Int64Type, Schema, UInt8Type, UInt32Type};
 
@@ -25,7 +27,9 @@ impl ChangeColumns {
     /// Finds the columns that `spec` asks for, and those of `checks` constraints.
     pub(super) fn find(spec: &LoadSpec, checks: usize, input: &Schema) -> Result<Self> {
         let find = |name: &str| {
-            input.index_of(name).map_err(|_| LoadError::internal(format!("the change stream lacks column {name:?}")))
+            input
+                .index_of(name)
+                .map_err(|_| LoadError::internal(format!("the change stream lacks column {name:?}")))
         };
         let table = spec.target.schema.fields();
         let olds = if spec.change_data { table.len() } else { 0 };
@@ -36,7 +40,9 @@ impl ChangeColumns {
             file: find(columns::FILE)?,
             row: find(columns::ROW)?,
             old: (0..olds).map(|i| find(&columns::old(i))).collect::<Result<_>>()?,
-            returning: (0..returned).map(|i| find(&columns::returning(i))).collect::<Result<_>>()?,
+            returning: (0..returned)
+                .map(|i| find(&columns::returning(i)))
+                .collect::<Result<_>>()?,
             checks: (0..checks).map(|i| find(&columns::check(i))).collect::<Result<_>>()?,
         })
     }
@@ -84,7 +90,12 @@ impl Changes<'_> {
 
     /// Which rows have one of the actions `wanted`.
     pub(super) fn with(&self, wanted: &[u8]) -> Choice {
-        let mask: BooleanArray = self.actions.values().iter().map(|code| Some(wanted.contains(code))).collect();
+        let mask: BooleanArray = self
+            .actions
+            .values()
+            .iter()
+            .map(|code| Some(wanted.contains(code)))
+            .collect();
         match mask.true_count() {
             0 => Choice::None,
             all if all == mask.len() => Choice::All(all),
@@ -95,20 +106,30 @@ impl Changes<'_> {
     /// The positions that updates and deletions mark, with the action and the row of the batch.
     pub(super) fn marks(&self) -> impl Iterator<Item = Result<Mark>> {
         let marking = self.actions.values().iter().enumerate();
-        marking.filter(|(_, code)| matches!(**code, action::UPDATE | action::DELETE)).map(|(index, code)| {
-            let position = u64::try_from(self.rows.value(index)).ok();
-            match position.filter(|_| self.files.is_valid(index) && self.rows.is_valid(index)) {
-                Some(position) => {
-                    Ok(Mark { index, update: *code == action::UPDATE, file: self.files.value(index), position })
+        marking
+            .filter(|(_, code)| matches!(**code, action::UPDATE | action::DELETE))
+            .map(|(index, code)| {
+                let position = u64::try_from(self.rows.value(index)).ok();
+                match position.filter(|_| self.files.is_valid(index) && self.rows.is_valid(index)) {
+                    Some(position) => Ok(Mark {
+                        index,
+                        update: *code == action::UPDATE,
+                        file: self.files.value(index),
+                        position,
+                    }),
+                    None => Err(LoadError::internal(
+                        "a stored row is to be changed, but its position is not known",
+                    )),
                 }
-                None => Err(LoadError::internal("a stored row is to be changed, but its position is not known")),
-            }
-        })
+            })
     }
 
     /// The rows `choice` of the columns `indices`.
     pub(super) fn columns(&self, indices: &[usize], choice: &Choice) -> Result<Vec<ArrayRef>> {
-        indices.iter().map(|index| choice.apply(self.batch.column(*index))).collect()
+        indices
+            .iter()
+            .map(|index| choice.apply(self.batch.column(*index)))
+            .collect()
     }
 }
 

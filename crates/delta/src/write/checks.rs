@@ -48,7 +48,9 @@ pub(super) fn require_checks(
     schema: &SchemaRef,
 ) -> Result<()> {
     for (check, result) in checks.iter().zip(results) {
-        let holds = result.as_boolean_opt().ok_or_else(|| LoadError::internal("a check is not a boolean"))?;
+        let holds = result
+            .as_boolean_opt()
+            .ok_or_else(|| LoadError::internal("a check is not a boolean"))?;
         if let Some(row) = first_not_true(holds) {
             return Err(check.violated(table).detail(failing_row(columns, schema, row)));
         }
@@ -67,7 +69,10 @@ fn first_not_true(values: &BooleanArray) -> Option<usize> {
 pub(super) fn require_not_null(table: &str, columns: &[ArrayRef], schema: &SchemaRef) -> Result<()> {
     for (column, field) in columns.iter().zip(schema.fields()) {
         if let Some(found) = find_null(column, field, None) {
-            let name = std::iter::once(field.name().clone()).chain(found.path).collect::<Vec<_>>().join(".");
+            let name = std::iter::once(field.name().clone())
+                .chain(found.path)
+                .collect::<Vec<_>>()
+                .join(".");
             let message = format!("null value in column {name:?} of table {table:?} violates its NOT NULL constraint");
             let error = LoadError::new(SqlState::NotNullViolation, message)
                 .hint("Leave such rows out of the source, or give the column a value there.");
@@ -89,7 +94,10 @@ struct FoundNull {
 /// Looks for a NULL in `column` (declared as `field`) that is visible: `parent` tells which parents are there at all.
 fn find_null(column: &ArrayRef, field: &Field, parent: Option<&NullBuffer>) -> Option<FoundNull> {
     let own = column.logical_nulls();
-    if let Some(nulls) = own.as_ref().filter(|nulls| !field.is_nullable() && nulls.null_count() > 0) {
+    if let Some(nulls) = own
+        .as_ref()
+        .filter(|nulls| !field.is_nullable() && nulls.null_count() > 0)
+    {
         let row = (0..column.len()).find(|row| nulls.is_null(*row) && parent.is_none_or(|p| p.is_valid(*row)));
         if row.is_some() {
             return Some(FoundNull { path: Vec::new(), row });
@@ -112,7 +120,10 @@ fn find_null(column: &ArrayRef, field: &Field, parent: Option<&NullBuffer>) -> O
             let lists = column.as_list_opt::<i32>()?;
             let first = usize::try_from(*lists.offsets().first()?).ok()?;
             let last = usize::try_from(*lists.offsets().last()?).ok()?;
-            below(&lists.values().slice(first, last.checked_sub(first)?), item_field(field).unwrap_or(item))
+            below(
+                &lists.values().slice(first, last.checked_sub(first)?),
+                item_field(field).unwrap_or(item),
+            )
         }
         DataType::Map(entries, _) => {
             let entries_array: ArrayRef = Arc::new(column.as_map_opt()?.entries().clone());
@@ -182,12 +193,19 @@ mod tests {
     #[test]
     fn a_null_inside_a_struct_that_is_null_itself_is_no_violation() {
         let child = Arc::new(Field::new("a", DataType::Int64, false));
-        let declared: SchemaRef =
-            Arc::new(Schema::new(vec![Field::new("s", DataType::Struct(vec![Arc::clone(&child)].into()), true)]));
+        let declared: SchemaRef = Arc::new(Schema::new(vec![Field::new(
+            "s",
+            DataType::Struct(vec![Arc::clone(&child)].into()),
+            true,
+        )]));
         let nullable = Arc::new(Field::new("a", DataType::Int64, true));
         let with = |valid: Vec<bool>| -> ArrayRef {
             let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
-            Arc::new(StructArray::new(vec![Arc::clone(&nullable)].into(), vec![values], Some(NullBuffer::from(valid))))
+            Arc::new(StructArray::new(
+                vec![Arc::clone(&nullable)].into(),
+                vec![values],
+                Some(NullBuffer::from(valid)),
+            ))
         };
         assert!(require_not_null("t", &[with(vec![true, false])], &declared).is_ok());
         let error = require_not_null("t", &[with(vec![true, true])], &declared).unwrap_err();
@@ -198,7 +216,10 @@ mod tests {
     #[test]
     fn a_check_that_is_null_is_violated() {
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
-        let check = Check::Constraint { name: "positive".into(), text: "id > 0".into() };
+        let check = Check::Constraint {
+            name: "positive".into(),
+            text: "id > 0".into(),
+        };
         let ids: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
         let results: ArrayRef = Arc::new(BooleanArray::from(vec![Some(true), None]));
         let error = require_checks("t", &[check], &[results], &[ids], &schema).unwrap_err();

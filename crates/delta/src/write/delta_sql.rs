@@ -114,7 +114,11 @@ mod tests {
     fn parsed(text: &str) -> Result<Expr> {
         let schema = Schema::new(vec![
             Field::new("Id", DataType::Int64, true),
-            Field::new("ts", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), true),
+            Field::new(
+                "ts",
+                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+                true,
+            ),
         ]);
         let schema = DFSchema::try_from(schema).unwrap();
         parse("check constraint \"c\"", text, &schema, &SessionContext::new().state())
@@ -122,14 +126,25 @@ mod tests {
 
     #[test]
     fn expressions_of_spark_are_understood() {
-        for text in ["Id > 0", "`Id` IS NOT NULL", "CAST(ts AS DATE) = DATE '2024-01-01'", "YEAR(ts) > 2000"] {
+        for text in [
+            "Id > 0",
+            "`Id` IS NOT NULL",
+            "CAST(ts AS DATE) = DATE '2024-01-01'",
+            "YEAR(ts) > 2000",
+        ] {
             parsed(text).unwrap();
         }
     }
 
     #[test]
     fn what_would_mean_something_else_is_refused() {
-        for text in ["date_format(ts, 'yyyy') = '2024'", "Id IN (SELECT 1)", "Id > 0 garbage", "nosuch > 1", "@x > 1"] {
+        for text in [
+            "date_format(ts, 'yyyy') = '2024'",
+            "Id IN (SELECT 1)",
+            "Id > 0 garbage",
+            "nosuch > 1",
+            "@x > 1",
+        ] {
             assert_eq!(parsed(text).unwrap_err().code(), "0A000", "{text}");
         }
     }

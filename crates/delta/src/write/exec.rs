@@ -143,7 +143,11 @@ impl ExecutionPlan for LoadWriteExec {
         _options: ReplaceChildrenOptions,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let [input] = single(children)?;
-        Ok(Arc::new(Self::try_new(input, Arc::clone(&self.job), Arc::clone(&self.checks))?))
+        Ok(Arc::new(Self::try_new(
+            input,
+            Arc::clone(&self.job),
+            Arc::clone(&self.checks),
+        )?))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
@@ -165,7 +169,9 @@ impl ExecutionPlan for LoadWriteExec {
 
 /// The one child of a plan node.
 pub(super) fn single(children: Vec<Arc<dyn ExecutionPlan>>) -> Result<[Arc<dyn ExecutionPlan>; 1]> {
-    children.try_into().map_err(|_| LoadError::internal("an operator of a load has exactly one input"))
+    children
+        .try_into()
+        .map_err(|_| LoadError::internal("an operator of a load has exactly one input"))
 }
 
 /// The writer of one partition.

@@ -40,18 +40,29 @@ struct Rules {
 impl Rules {
     fn of(spec: &LoadSpec) -> Result<Self> {
         let schema = kernel_schema(&spec.target)?;
-        let unreadable = |e| LoadError::unsupported(format!("the rules of table {:?} cannot be read: {e}", spec.target.name));
+        let unreadable =
+            |e| LoadError::unsupported(format!("the rules of table {:?} cannot be read: {e}", spec.target.name));
         let mut rules = Self::default();
         for column in schema.get_generated_columns().map_err(unreadable)? {
             let field = spec.target.schema.field_with_name(&column.name)?;
-            rules.generated.push((column.name.clone(), column.generation_expr.clone(), field.data_type().clone()));
+            rules.generated.push((
+                column.name.clone(),
+                column.generation_expr.clone(),
+                field.data_type().clone(),
+            ));
         }
         for invariant in schema.get_invariants().map_err(unreadable)? {
-            rules.checks.push(Check::Invariant { column: invariant.field_name, text: invariant.invariant_sql });
+            rules.checks.push(Check::Invariant {
+                column: invariant.field_name,
+                text: invariant.invariant_sql,
+            });
         }
         for (key, text) in table_properties(spec) {
             if let Some(name) = key.strip_prefix("delta.constraints.") {
-                rules.checks.push(Check::Constraint { name: name.to_owned(), text: text.clone() });
+                rules.checks.push(Check::Constraint {
+                    name: name.to_owned(),
+                    text: text.clone(),
+                });
             }
         }
         rules.generated.sort_by(|a, b| a.0.cmp(&b.0));
@@ -63,16 +74,22 @@ impl Rules {
 /// Puts the projections on top of `input`.
 pub(super) fn guard(spec: &LoadSpec, input: Arc<dyn ExecutionPlan>, session: &dyn Session) -> Result<Guarded> {
     let rules = Rules::of(spec)?;
-    let context = ExprContext { table: DFSchema::try_from(spec.target.schema.as_ref().clone())?, session };
-    let (computed, given): (Vec<_>, Vec<_>) =
-        rules.generated.into_iter().partition(|(column, ..)| spec.compute_generated.contains(column));
+    let context = ExprContext {
+        table: DFSchema::try_from(spec.target.schema.as_ref().clone())?,
+        session,
+    };
+    let computed: Vec<_> = rules
+        .generated
+        .iter()
+        .filter(|(name, ..)| spec.compute_generated.contains(name))
+        .collect();
     let plan = compute(&context, input, &computed)?;
     let mut checks = rules.checks;
     let mut conditions = Vec::new();
     for check in &checks {
         conditions.push(context.condition(check)?);
     }
-    for (column, text, data_type) in given {
+    for (column, text, data_type) in rules.generated {
         let value = context.generated(&column, &text, &data_type)?;
         let stored = Expr::Column(Column::from_name(&column));
         conditions.push(Expr::BinaryExpr(BinaryExpr::new(
@@ -82,7 +99,10 @@ pub(super) fn guard(spec: &LoadSpec, input: Arc<dyn ExecutionPlan>, session: &dy
         )));
         checks.push(Check::Generated { column, text });
     }
-    Ok(Guarded { plan: add_checks(&context, plan, conditions)?, checks: checks.into() })
+    Ok(Guarded {
+        plan: add_checks(&context, plan, conditions)?,
+        checks: checks.into(),
+    })
 }
 
 struct ExprContext<'a> {
@@ -111,15 +131,17 @@ impl ExprContext<'_> {
         let code = Expr::Column(Column::from_name(columns::ACTION));
         let written = code.in_list(vec![lit(action::INSERT), lit(action::UPDATE)], false);
         let expr = when(written, expr).otherwise(Expr::Literal(otherwise, None))?;
-        Ok(self.session.create_physical_expr(expr, &DFSchema::try_from(input.clone())?)?)
+        Ok(self
+            .session
+            .create_physical_expr(expr, &DFSchema::try_from(input.clone())?)?)
     }
 }
 
-/// Gives generated columns their values.
+/// Gives generated columns their values where they have none.
 fn compute(
     context: &ExprContext<'_>,
     input: Arc<dyn ExecutionPlan>,
-    computed: &[(String, String, DataType)],
+    computed: &[&(String, String, DataType)],
 ) -> Result<Arc<dyn ExecutionPlan>> {
     if computed.is_empty() {
         return Ok(input);
@@ -128,6 +150,8 @@ fn compute(
     let mut exprs = all_columns(&schema);
     for (column, text, data_type) in computed {
         let value = context.generated(column, text, data_type)?;
+        let given = Expr::Column(Column::from_name(column));
+        let value = when(given.clone().is_null(), value).otherwise(given)?;
         let value = context.for_written(value, ScalarValue::try_new_null(data_type)?, &schema)?;
         if let Some(slot) = exprs.iter_mut().find(|(_, name)| name == column) {
             slot.0 = value;

@@ -28,7 +28,9 @@ impl LoadJob {
     /// A new run of `spec`.
     pub(super) async fn start(spec: Arc<LoadSpec>) -> Result<Arc<Self>> {
         if spec.change_data && !spec.removed_files.is_empty() {
-            return Err(LoadError::internal("files cannot be dropped unread while change data is written"));
+            return Err(LoadError::internal(
+                "files cannot be dropped unread while change data is written",
+            ));
         }
         let statement = Uuid::new_v4();
         let target = &spec.target;
@@ -81,6 +83,8 @@ pub(super) fn table_properties(spec: &LoadSpec) -> &HashMap<String, String> {
 
 impl fmt::Debug for LoadJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoadJob").field("statement", &self.statement).finish_non_exhaustive()
+        f.debug_struct("LoadJob")
+            .field("statement", &self.statement)
+            .finish_non_exhaustive()
     }
 }

@@ -34,7 +34,10 @@ struct Parked {
 impl SmallWrites {
     /// For a plan of `partitions` partitions.
     pub(super) fn new(partitions: usize) -> Arc<Self> {
-        Arc::new(Self { running: AtomicUsize::new(partitions), parked: Mutex::default() })
+        Arc::new(Self {
+            running: AtomicUsize::new(partitions),
+            parked: Mutex::default(),
+        })
     }
 
     fn park(&self, parked: Parked) {
@@ -104,7 +107,9 @@ impl PooledWriter {
             files: Arc::clone(files),
             pool: Arc::clone(pool),
             waiting: Vec::new(),
-            held: MemoryConsumer::new("LoadWriteExec rows").with_can_spill(true).register(pool),
+            held: MemoryConsumer::new("LoadWriteExec rows")
+                .with_can_spill(true)
+                .register(pool),
             writer: None,
         }
     }
@@ -154,6 +159,11 @@ fn slice_size(batch: &RecordBatch) -> usize {
     batch
         .columns()
         .iter()
-        .map(|column| column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size()))
+        .map(|column| {
+            column
+                .to_data()
+                .get_slice_memory_size()
+                .unwrap_or_else(|_| column.get_array_memory_size())
+        })
         .sum()
 }

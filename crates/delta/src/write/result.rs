@@ -128,5 +128,8 @@ pub(super) fn count_schema() -> SchemaRef {
 
 /// What a plain `INSERT` gives back.
 pub(super) fn count_batch(rows: u64) -> Result<RecordBatch> {
-    Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(UInt64Array::from(vec![rows]))])?)
+    Ok(RecordBatch::try_new(
+        count_schema(),
+        vec![Arc::new(UInt64Array::from(vec![rows]))],
+    )?)
 }

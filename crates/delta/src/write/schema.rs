@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use alluvium_core::{LoadError, Result, SqlState};
 use delta_kernel::engine::arrow_conversion::TryIntoKernel;
 use deltalake::kernel::{
-    DataType, Metadata, MetadataExt, Protocol, StructField, StructType, StructTypeExt, contains_timestampntz, new_metadata,
+    DataType, Metadata, MetadataExt, Protocol, StructField, StructType, StructTypeExt, contains_timestampntz,
+    new_metadata,
 };
 use serde_json::{Value, json};
 
@@ -35,18 +36,30 @@ pub(super) fn kernel_schema(target: &LoadTarget) -> Result<StructType> {
             return Ok(stored.clone());
         }
         field.as_ref().try_into_kernel().map_err(|e| {
-            LoadError::new(SqlState::DatatypeMismatch, format!("type of column {:?} cannot be stored", field.name()))
-                .detail(format!("{}: {e}", field.data_type()))
+            LoadError::new(
+                SqlState::DatatypeMismatch,
+                format!("type of column {:?} cannot be stored", field.name()),
+            )
+            .detail(format!("{}: {e}", field.data_type()))
         })
     });
-    StructType::try_new(fields.collect::<Result<Vec<_>>>()?)
-        .map_err(|e| LoadError::new(SqlState::DuplicateColumn, format!("the columns do not form a table: {e}")))
+    StructType::try_new(fields.collect::<Result<Vec<_>>>()?).map_err(|e| {
+        LoadError::new(
+            SqlState::DuplicateColumn,
+            format!("the columns do not form a table: {e}"),
+        )
+    })
 }
 
 /// The actions that make a new schema part of `base`.
 pub(super) fn evolution(target: &LoadTarget, base: &TableSnapshot) -> Result<(Option<Protocol>, Metadata)> {
     let schema = kernel_schema(target)?;
-    let metadata = base.eager().metadata().clone().with_schema(&schema).map_err(unwritable)?;
+    let metadata = base
+        .eager()
+        .metadata()
+        .clone()
+        .with_schema(&schema)
+        .map_err(unwritable)?;
     let protocol = if contains_timestampntz(schema.fields()) {
         with_timestamp_ntz(base.eager().protocol())?
     } else {
@@ -70,7 +83,11 @@ pub(super) fn creation(
     properties: &HashMap<String, String>,
     comment: Option<&str>,
 ) -> Result<(Protocol, Metadata)> {
-    let mut features = Features { reader: 1, writer: 2, ..Features::default() };
+    let mut features = Features {
+        reader: 1,
+        writer: 2,
+        ..Features::default()
+    };
     if contains_timestampntz(schema.fields()) {
         features.require_both("timestampNtz");
     }
@@ -157,7 +174,9 @@ impl Features {
             "delta.enableChangeDataFeed" if on => self.require_writer(4, "changeDataFeed"),
             "delta.appendOnly" if on => self.require_writer(2, "appendOnly"),
             "delta.enableDeletionVectors" if on => self.require_both("deletionVectors"),
-            "delta.columnMapping.mode" if !value.trim().eq_ignore_ascii_case("none") => return Err(refused(key, value)),
+            "delta.columnMapping.mode" if !value.trim().eq_ignore_ascii_case("none") => {
+                return Err(refused(key, value));
+            }
             "delta.enableRowTracking" | "delta.enableInCommitTimestamps" | "delta.enableTypeWidening" if on => {
                 return Err(refused(key, value));
             }
@@ -199,10 +218,20 @@ impl Features {
 }
 
 fn version(key: &str, value: &str, highest: i64) -> Result<i64> {
-    value.trim().parse().ok().filter(|v| (1..=highest).contains(v)).ok_or_else(|| {
-        LoadError::new(SqlState::InvalidParameter, format!("table property {key:?} has no usable value"))
-            .detail(format!("The value is {value:?}; it must be a number from 1 to {highest}."))
-    })
+    value
+        .trim()
+        .parse()
+        .ok()
+        .filter(|v| (1..=highest).contains(v))
+        .ok_or_else(|| {
+            LoadError::new(
+                SqlState::InvalidParameter,
+                format!("table property {key:?} has no usable value"),
+            )
+            .detail(format!(
+                "The value is {value:?}; it must be a number from 1 to {highest}."
+            ))
+        })
 }
 
 fn refused(key: &str, value: &str) -> LoadError {
@@ -222,7 +251,10 @@ mod tests {
     fn created(properties: &[(&str, &str)], ntz: bool) -> Result<Value> {
         let data_type = if ntz { DataType::TIMESTAMP_NTZ } else { DataType::LONG };
         let schema = StructType::try_new(vec![StructField::nullable("a", data_type)]).unwrap();
-        let properties = properties.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let properties = properties
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
         let (protocol, _) = creation(&schema, &[], &properties, None)?;
         Ok(serde_json::to_value(protocol).unwrap())
     }
@@ -239,10 +271,17 @@ mod tests {
     fn naive_timestamps_are_a_named_feature_beside_the_implied_ones() {
         let protocol = created(&[("delta.constraints.c", "a > 0")], true).unwrap();
         assert_eq!(protocol["minReaderVersion"], 3);
-        let mut features: Vec<&str> =
-            protocol["writerFeatures"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
+        let mut features: Vec<&str> = protocol["writerFeatures"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|f| f.as_str().unwrap())
+            .collect();
         features.sort_unstable();
-        assert_eq!(features, ["appendOnly", "checkConstraints", "invariants", "timestampNtz"]);
+        assert_eq!(
+            features,
+            ["appendOnly", "checkConstraints", "invariants", "timestampNtz"]
+        );
         assert_eq!(protocol["readerFeatures"], json!(["timestampNtz"]));
     }
 

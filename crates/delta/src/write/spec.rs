@@ -82,8 +82,8 @@ pub struct LoadSpec {
     pub removed_files: Vec<u32>,
     /// With `RETURNING`: the output's columns, one per `__ret_<i>` column of the input, in order.
     pub returning: Option<SchemaRef>,
-    /// Generated columns that the change stream does not carry (they are NULL there): they are computed. The other
-    /// generated columns are checked.
+    /// Generated columns that the change stream does not carry: where they are NULL they are computed. Every generated
+    /// column is checked.
     pub compute_generated: Vec<String>,
     /// Whether change data files are written: the table has the change data feed on and the statement can update or
     /// delete. The input must then carry `__old_<i>` columns.

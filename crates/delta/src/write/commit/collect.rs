@@ -138,7 +138,11 @@ impl Collected {
             files_skipped: spec.files_skipped + metric(FILES_SKIPPED),
             deletion_vectors: 0,
         };
-        for file in self.removes.iter().filter(|file| spec.removed_files.contains(&file.ordinal)) {
+        for file in self
+            .removes
+            .iter()
+            .filter(|file| spec.removed_files.contains(&file.ordinal))
+        {
             counts.deleted += live_rows(job, file).await?;
         }
         self.counts = counts;
@@ -152,6 +156,9 @@ async fn live_rows(job: &LoadJob, file: &FileTask) -> Result<u64> {
         Some(rows) => rows,
         None => super::log::footer_rows(job, file).await?,
     };
-    let deleted = file.deletion_vector.as_ref().map_or(0, |dv| u64::try_from(dv.cardinality).unwrap_or(0));
+    let deleted = file
+        .deletion_vector
+        .as_ref()
+        .map_or(0, |dv| u64::try_from(dv.cardinality).unwrap_or(0));
     Ok(rows.saturating_sub(deleted))
 }

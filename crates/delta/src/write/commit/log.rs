@@ -46,12 +46,18 @@ pub(super) struct CommitFailed {
 impl CommitFailed {
     /// An error from before the log was touched.
     fn before_the_log(error: LoadError) -> Self {
-        Self { error, nothing_committed: true }
+        Self {
+            error,
+            nothing_committed: true,
+        }
     }
 
     /// An error while the outcome is open.
     fn unclear(error: LoadError) -> Self {
-        Self { error, nothing_committed: false }
+        Self {
+            error,
+            nothing_committed: false,
+        }
     }
 }
 
@@ -70,11 +76,14 @@ pub(super) async fn commit(
     if let Some((app, version)) = &spec.transaction {
         properties = properties.with_application_transaction(Transaction::new(app, *version));
     }
-    let prepared = CommitBuilder::from(properties).with_actions(actions).with_operation_id(job.statement).build(
-        base.map(|eager| -> &dyn TableReference { eager }),
-        Arc::clone(&job.log_store),
-        operation(job),
-    );
+    let prepared = CommitBuilder::from(properties)
+        .with_actions(actions)
+        .with_operation_id(job.statement)
+        .build(
+            base.map(|eager| -> &dyn TableReference { eager }),
+            Arc::clone(&job.log_store),
+            operation(job),
+        );
     write(job, prepared).await
 }
 
@@ -114,10 +123,17 @@ async fn after_error(job: &Arc<LoadJob>, error: DeltaTableError) -> std::result:
         Ok(Some(version)) => {
             tracing::warn!("commit {version} was reported as failed, but is in the log: {error}");
             let version = signed(version).map_err(CommitFailed::unclear)?;
-            Ok(Committed { version, notices: Vec::new() })
+            Ok(Committed {
+                version,
+                notices: Vec::new(),
+            })
         }
         Ok(None) if conflict => {
-            let winner = job.log_store.get_latest_version(read_version(job).unwrap_or(0)).await.ok();
+            let winner = job
+                .log_store
+                .get_latest_version(read_version(job).unwrap_or(0))
+                .await
+                .ok();
             Err(CommitFailed::before_the_log(conflicting(job, &error, winner)))
         }
         // Not there now, but a request may still be on its way: the files stay, VACUUM takes them later.
@@ -163,7 +179,9 @@ fn conflicting(job: &LoadJob, error: &DeltaTableError, winner: Option<u64>) -> L
         Some(version) => format!("The statement has read version {version}"),
         None => "The statement was to create the table".to_owned(),
     };
-    let winner = winner.map_or_else(String::new, |version| format!(", the table is at version {version} now"));
+    let winner = winner.map_or_else(String::new, |version| {
+        format!(", the table is at version {version} now")
+    });
     let reason = error.to_string();
     let reason = reason.lines().next().unwrap_or_default().trim_end_matches('.');
     LoadError::new(
@@ -175,15 +193,21 @@ fn conflicting(job: &LoadJob, error: &DeltaTableError, winner: Option<u64>) -> L
 }
 
 fn storage(job: &LoadJob, error: &DeltaTableError) -> LoadError {
-    LoadError::new(SqlState::Storage, format!("committing to table {:?} failed", job.table()))
-        .detail(redact(&error.to_string()))
-        .hint("The table is as it was. Files that were written stay behind until VACUUM.")
+    LoadError::new(
+        SqlState::Storage,
+        format!("committing to table {:?} failed", job.table()),
+    )
+    .detail(redact(&error.to_string()))
+    .hint("The table is as it was. Files that were written stay behind until VACUUM.")
 }
 
 fn unknown_outcome(job: &LoadJob, error: &DeltaTableError) -> LoadError {
     LoadError::new(
         SqlState::Storage,
-        format!("committing to table {:?} failed, and whether it took effect is not known", job.table()),
+        format!(
+            "committing to table {:?} failed, and whether it took effect is not known",
+            job.table()
+        ),
     )
     .detail(redact(&error.to_string()))
     .hint(format!(
@@ -236,7 +260,12 @@ fn actions(job: &LoadJob, collected: Collected, elapsed: Duration) -> Result<Vec
         Some(_) => (),
     }
     let now = Utc::now().timestamp_millis();
-    actions.extend(collected.removes.iter().map(|file| Action::Remove(file.remove_action(now))));
+    actions.extend(
+        collected
+            .removes
+            .iter()
+            .map(|file| Action::Remove(file.remove_action(now))),
+    );
     actions.extend(collected.adds.into_iter().map(Action::Add));
     actions.extend(collected.changes.into_iter().map(Action::Cdc));
     Ok(actions)
@@ -244,7 +273,11 @@ fn actions(job: &LoadJob, collected: Collected, elapsed: Duration) -> Result<Vec
 
 fn commit_info(job: &LoadJob, collected: &Collected, elapsed: Duration) -> Result<CommitInfo> {
     let spec = &job.spec;
-    let parameters = spec.operation.parameters.iter().map(|(k, v)| (k.clone(), Value::from(v.clone())));
+    let parameters = spec
+        .operation
+        .parameters
+        .iter()
+        .map(|(k, v)| (k.clone(), Value::from(v.clone())));
     let metrics: BTreeMap<_, _> = metrics(collected, elapsed).into_iter().collect();
     Ok(CommitInfo {
         timestamp: Some(Utc::now().timestamp_millis()),
@@ -286,10 +319,14 @@ fn metrics(collected: &Collected, elapsed: Duration) -> [(&'static str, String);
 
 /// The rows of a file whose number the log does not tell.
 pub(super) async fn footer_rows(job: &LoadJob, file: &FileTask) -> Result<u64> {
-    let path = Path::parse(&file.path)
-        .map_err(|e| LoadError::new(SqlState::Storage, "a file of the table has an unusable path").detail(e.to_string()))?;
+    let path = Path::parse(&file.path).map_err(|e| {
+        LoadError::new(SqlState::Storage, "a file of the table has an unusable path").detail(e.to_string())
+    })?;
     let store = job.log_store.object_store(Some(job.statement));
     let mut reader = ParquetObjectReader::new(store, path).with_file_size(file.size);
-    let metadata = reader.get_metadata(None).await.map_err(|e| LoadError::from(DataFusionError::from(e)))?;
+    let metadata = reader
+        .get_metadata(None)
+        .await
+        .map_err(|e| LoadError::from(DataFusionError::from(e)))?;
     Ok(u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0))
 }

@@ -12,8 +12,8 @@ use std::time::Instant;
 use alluvium_core::syntax::OnEmpty;
 use alluvium_core::{LoadError, Result, SqlState};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::{DataFusionError, Result as DfResult};
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result as DfResult};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
@@ -84,7 +84,11 @@ impl DisplayAs for LoadCommitExec {
         let spec = &self.job.spec;
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "LoadCommitExec: statement={}, table={}", spec.statement, spec.target.name)?;
+                write!(
+                    f,
+                    "LoadCommitExec: statement={}, table={}",
+                    spec.statement, spec.target.name
+                )?;
                 write!(f, ", operation={}", spec.operation.kind.name())?;
                 if !spec.removed_files.is_empty() {
                     write!(f, ", removed_files={}", spec.removed_files.len())?;
@@ -153,7 +157,8 @@ impl ExecutionPlan for LoadCommitExec {
             metrics: self.metrics.clone(),
             context,
         };
-        let batches = futures::stream::once(async move { run.run().await.map_err(DataFusionError::from) }).try_flatten();
+        let batches =
+            futures::stream::once(async move { run.run().await.map_err(DataFusionError::from) }).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
     }
 
@@ -206,7 +211,10 @@ struct End {
 
 impl CommitRun {
     async fn run(self) -> Result<SendableRecordBatchStream> {
-        let mut discarding = Discarding { job: Arc::clone(&self.job), armed: true };
+        let mut discarding = Discarding {
+            job: Arc::clone(&self.job),
+            armed: true,
+        };
         let done = self.load(&mut discarding).await;
         if discarding.armed {
             discarding.disarm();
@@ -220,7 +228,10 @@ impl CommitRun {
     async fn load(&self, discarding: &mut Discarding) -> Result<(End, ReturnedRows)> {
         let started = Instant::now();
         if self.known_transaction().await? {
-            return Ok((self.end(LoadCounts::default(), LoadStatus::Skipped), self.returned_rows()));
+            return Ok((
+                self.end(LoadCounts::default(), LoadStatus::Skipped),
+                self.returned_rows(),
+            ));
         }
         let mut rows = self.returned_rows();
         let collected = collect(&self.job, &self.input, &self.context, &mut rows).await?;
@@ -232,7 +243,11 @@ impl CommitRun {
         }
         // Were the future dropped from here on, nobody could tell whether the log refers to the files.
         discarding.disarm();
-        let status = if collected.changes(&self.job.spec) { LoadStatus::Committed } else { LoadStatus::NoChanges };
+        let status = if collected.changes(&self.job.spec) {
+            LoadStatus::Committed
+        } else {
+            LoadStatus::NoChanges
+        };
         let counts = collected.counts;
         match commit(&self.job, collected, started.elapsed()).await {
             Ok(Committed { version, notices }) => {
@@ -252,9 +267,10 @@ impl CommitRun {
     async fn known_transaction(&self) -> Result<bool> {
         let spec = &self.job.spec;
         match (&spec.transaction, &spec.target.base) {
-            (Some((app, version)), Some(base)) => {
-                Ok(base.transaction_version(app).await?.is_some_and(|known| known >= *version))
-            }
+            (Some((app, version)), Some(base)) => Ok(base
+                .transaction_version(app)
+                .await?
+                .is_some_and(|known| known >= *version)),
             _ => Ok(false),
         }
     }
@@ -284,9 +300,17 @@ impl CommitRun {
         let mut counts = counts;
         if status == LoadStatus::Skipped {
             // Nothing was done, whatever the writers had prepared.
-            counts = LoadCounts { source: counts.source, ..LoadCounts::default() };
+            counts = LoadCounts {
+                source: counts.source,
+                ..LoadCounts::default()
+            };
         }
-        End { counts, version: None, status, notices: self.job.spec.notice.iter().cloned().collect() }
+        End {
+            counts,
+            version: None,
+            status,
+            notices: self.job.spec.notice.iter().cloned().collect(),
+        }
     }
 
     fn returned_rows(&self) -> ReturnedRows {

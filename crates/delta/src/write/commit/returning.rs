@@ -5,8 +5,8 @@ use std::sync::Arc;
 use alluvium_core::{LoadError, Result};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
-use datafusion::execution::spill_file::SpillFile;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::spill_file::SpillFile;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 use datafusion::physical_plan::spill::SpillManager;
@@ -32,7 +32,9 @@ impl ReturnedRows {
         Self {
             schema,
             memory: Vec::new(),
-            held: MemoryConsumer::new("LoadCommitExec returned rows").with_can_spill(true).register(context.memory_pool()),
+            held: MemoryConsumer::new("LoadCommitExec returned rows")
+                .with_can_spill(true)
+                .register(context.memory_pool()),
             spill: SpillManager::new(context.runtime_env(), SpillMetrics::new(metrics, 0), spilled),
             disk: Vec::new(),
         }
@@ -48,7 +50,10 @@ impl ReturnedRows {
         let refused = self.held.try_grow(batch.get_array_memory_size()).is_err();
         self.memory.push(batch);
         if refused {
-            self.disk.extend(self.spill.spill_record_batch_and_finish(&self.memory, "rows returned by a load")?);
+            self.disk.extend(
+                self.spill
+                    .spill_record_batch_and_finish(&self.memory, "rows returned by a load")?,
+            );
             self.memory.clear();
             self.held.free();
         }
@@ -57,7 +62,10 @@ impl ReturnedRows {
 
     /// The rows kept.
     pub(super) fn stream(mut self) -> Result<SendableRecordBatchStream> {
-        let schema = self.schema.take().ok_or_else(|| LoadError::internal("no rows are returned"))?;
+        let schema = self
+            .schema
+            .take()
+            .ok_or_else(|| LoadError::internal("no rows are returned"))?;
         let spill = self.spill;
         let disk = futures::stream::iter(self.disk)
             .map(move |file| spill.read_spill_as_stream(file, None))

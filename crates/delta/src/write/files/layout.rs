@@ -50,10 +50,14 @@ impl FileLayout {
             .iter()
             .map(|name| match schema.index_of(name) {
                 Ok(index) => Ok((index, name.clone())),
-                Err(_) => Err(LoadError::internal(format!("partition column {name:?} is not a column"))),
+                Err(_) => Err(LoadError::internal(format!(
+                    "partition column {name:?} is not a column"
+                ))),
             })
             .collect::<Result<Vec<_>>>()?;
-        let stored: Vec<usize> = (0..schema.fields().len()).filter(|i| partition.iter().all(|(p, _)| p != i)).collect();
+        let stored: Vec<usize> = (0..schema.fields().len())
+            .filter(|i| partition.iter().all(|(p, _)| p != i))
+            .collect();
         let file_schema: SchemaRef = Arc::new(schema.project(&stored)?);
         Ok(Self {
             leaves: leaves(&file_schema, properties),
@@ -63,7 +67,10 @@ impl FileLayout {
             file_schema,
             folder: None,
             kind: "part",
-            target_size: target_size.or_else(|| table_target_size(properties)).unwrap_or(DEFAULT_TARGET_SIZE).max(1),
+            target_size: target_size
+                .or_else(|| table_target_size(properties))
+                .unwrap_or(DEFAULT_TARGET_SIZE)
+                .max(1),
             properties: writer_properties(),
         })
     }
@@ -72,12 +79,22 @@ impl FileLayout {
     pub(in crate::write) fn change_data(&self) -> Result<Self> {
         let change_type = Arc::new(Field::new(CHANGE_TYPE, DataType::Utf8, true));
         let with_type = |schema: &SchemaRef| -> SchemaRef {
-            let fields: Vec<_> = schema.fields().iter().cloned().chain([Arc::clone(&change_type)]).collect();
+            let fields: Vec<_> = schema
+                .fields()
+                .iter()
+                .cloned()
+                .chain([Arc::clone(&change_type)])
+                .collect();
             Arc::new(Schema::new(fields))
         };
         let schema = with_type(&self.schema);
         Ok(Self {
-            stored: self.stored.iter().copied().chain([self.schema.fields().len()]).collect(),
+            stored: self
+                .stored
+                .iter()
+                .copied()
+                .chain([self.schema.fields().len()])
+                .collect(),
             schema,
             partition: self.partition.clone(),
             file_schema: with_type(&self.file_schema),
@@ -98,18 +115,21 @@ impl FileLayout {
     pub(super) fn stored_columns(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let columns = self.stored.iter().map(|i| Arc::clone(batch.column(*i))).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.file_schema), columns, &options)?)
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(&self.file_schema),
+            columns,
+            &options,
+        )?)
     }
 }
 
 /// `columns` as a batch of exactly `schema`. Types that differ only in their encoding (views, dictionaries, field
 /// metadata inside) are converted; a value that does not fit is an error.
-pub(in crate::write) fn conform(
-    columns: Vec<Arc<dyn Array>>,
-    rows: usize,
-    schema: &SchemaRef,
-) -> Result<RecordBatch> {
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
+pub(in crate::write) fn conform(columns: Vec<Arc<dyn Array>>, rows: usize, schema: &SchemaRef) -> Result<RecordBatch> {
+    let strict = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
     let columns = columns
         .into_iter()
         .zip(schema.fields())
@@ -122,7 +142,11 @@ pub(in crate::write) fn conform(
         })
         .collect::<Result<Vec<_>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        columns,
+        &options,
+    )?)
 }
 
 fn writer_properties() -> WriterProperties {

@@ -58,14 +58,26 @@ impl StatementFiles {
     /// statement ever overwrites a file of another.
     pub(super) fn create(self: &Arc<Self>, folder: &[String], kind: &str) -> Result<(Path, OpenFile)> {
         if self.discarded.load(Ordering::SeqCst) {
-            return Err(LoadError::new(SqlState::Cancelled, "the statement was cancelled while it was writing"));
+            return Err(LoadError::new(
+                SqlState::Cancelled,
+                "the statement was cancelled while it was writing",
+            ));
         }
         let number = self.sequence.fetch_add(1, Ordering::SeqCst);
         let name = format!("{kind}-{number:05}-{}-{}.snappy.parquet", self.statement, self.attempt);
-        let path = folder.iter().map(String::as_str).chain([name.as_str()]).collect::<Path>();
+        let path = folder
+            .iter()
+            .map(String::as_str)
+            .chain([name.as_str()])
+            .collect::<Path>();
         self.open.fetch_add(1, Ordering::SeqCst);
-        let open = OpenFile { files: Arc::clone(self) };
-        self.created.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+        let open = OpenFile {
+            files: Arc::clone(self),
+        };
+        self.created
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(path.clone());
         Ok((path, open))
     }
 

@@ -36,10 +36,14 @@ pub(super) fn partition_value(name: &str, column: &dyn Array, row: usize) -> Res
         | DataType::Date32
         | DataType::Utf8
         | DataType::LargeUtf8
-        | DataType::Utf8View => ArrayFormatter::try_new(column, &FormatOptions::default())?.value(row).try_to_string()?,
+        | DataType::Utf8View => ArrayFormatter::try_new(column, &FormatOptions::default())?
+            .value(row)
+            .try_to_string()?,
         other => {
-            return Err(LoadError::unsupported(format!("partition column {name:?} has type {other}"))
-                .hint("Partition by text, numbers, dates, timestamps or booleans."));
+            return Err(
+                LoadError::unsupported(format!("partition column {name:?} has type {other}"))
+                    .hint("Partition by text, numbers, dates, timestamps or booleans."),
+            );
         }
     };
     if text.is_empty() {
@@ -66,7 +70,11 @@ fn float(value: f64, shown: impl Fn() -> String) -> String {
 fn timestamp(micros: i64, instant: bool) -> Option<String> {
     let time = DateTime::from_timestamp_micros(micros)?;
     (0..=9999).contains(&time.year()).then(|| {
-        let format = if instant { "%Y-%m-%dT%H:%M:%S%.6fZ" } else { "%Y-%m-%d %H:%M:%S%.6f" };
+        let format = if instant {
+            "%Y-%m-%dT%H:%M:%S%.6fZ"
+        } else {
+            "%Y-%m-%d %H:%M:%S%.6f"
+        };
         time.format(format).to_string()
     })
 }
@@ -85,10 +93,20 @@ pub(super) fn folder(name: &str, value: Option<&str>) -> String {
     let plain = |text: &str| -> String {
         text.chars()
             .take(LONGEST_FOLDER)
-            .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                    c
+                } else {
+                    '_'
+                }
+            })
             .collect()
     };
-    format!("{}={}", plain(name), value.map_or_else(|| NULL_FOLDER.to_owned(), plain))
+    format!(
+        "{}={}",
+        plain(name),
+        value.map_or_else(|| NULL_FOLDER.to_owned(), plain)
+    )
 }
 
 #[cfg(test)]
@@ -105,10 +123,15 @@ mod tests {
 
     #[test]
     fn values_are_spelled_so_that_every_reader_understands_them() {
-        let decimal = Decimal128Array::from(vec![150]).with_precision_and_scale(10, 2).unwrap();
+        let decimal = Decimal128Array::from(vec![150])
+            .with_precision_and_scale(10, 2)
+            .unwrap();
         assert_eq!(value(Arc::new(decimal)).unwrap().unwrap(), "1.50");
         let instant = TimestampMicrosecondArray::from(vec![1_704_103_200_123_456]).with_timezone("UTC");
-        assert_eq!(value(Arc::new(instant)).unwrap().unwrap(), "2024-01-01T10:00:00.123456Z");
+        assert_eq!(
+            value(Arc::new(instant)).unwrap().unwrap(),
+            "2024-01-01T10:00:00.123456Z"
+        );
         let infinite = Float64Array::from(vec![f64::NEG_INFINITY]);
         assert_eq!(value(Arc::new(infinite)).unwrap().unwrap(), "-Infinity");
         assert_eq!(value(Arc::new(StringArray::from(vec![None::<&str>]))).unwrap(), None);

@@ -123,13 +123,17 @@ impl RollingWriter {
     fn step(&self, batch: &RecordBatch) -> usize {
         let width = batch.get_array_memory_size() / batch.num_rows().max(1);
         let affordable = self.layout.target_size / 16 / u64::try_from(width).unwrap_or(u64::MAX).max(1);
-        usize::try_from(affordable).unwrap_or(LARGEST_STEP).clamp(SMALLEST_STEP, LARGEST_STEP)
+        usize::try_from(affordable)
+            .unwrap_or(LARGEST_STEP)
+            .clamp(SMALLEST_STEP, LARGEST_STEP)
     }
 
     async fn write_step(&mut self, batch: &RecordBatch) -> Result<()> {
         let file = match &mut self.current {
             Some(file) => file,
-            None => self.current.insert(CurrentFile::create(&self.layout, &self.files, &self.folder)?),
+            None => self
+                .current
+                .insert(CurrentFile::create(&self.layout, &self.files, &self.folder)?),
         };
         file.write(&self.layout, batch).await?;
         if file.size() >= self.layout.target_size {
@@ -171,9 +175,14 @@ impl CurrentFile {
         let (path, open) = files.create(folder, layout.kind)?;
         let sink = BufWriter::new(Arc::clone(files.store()), path.clone());
         let schema = Arc::clone(&layout.file_schema);
-        let writer =
-            AsyncArrowWriter::try_new(sink, schema, Some(layout.properties.clone())).map_err(parquet_error)?;
-        Ok(Self { path, writer, nan: vec![false; layout.leaves.len()], rows: 0, _open: open })
+        let writer = AsyncArrowWriter::try_new(sink, schema, Some(layout.properties.clone())).map_err(parquet_error)?;
+        Ok(Self {
+            path,
+            writer,
+            nan: vec![false; layout.leaves.len()],
+            rows: 0,
+            _open: open,
+        })
     }
 
     async fn write(&mut self, layout: &FileLayout, batch: &RecordBatch) -> Result<()> {

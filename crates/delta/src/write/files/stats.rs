@@ -54,10 +54,15 @@ impl Leaf {
 
 /// The columns of `schema` (a file's) that get statistics, as the table's properties want it.
 pub(super) fn leaves(schema: &Schema, properties: &HashMap<String, String>) -> Vec<Leaf> {
-    let named: Option<Vec<String>> = properties
-        .get("delta.dataSkippingStatsColumns")
-        .map(|list| list.split(',').map(|name| name.trim().trim_matches('`').to_owned()).collect());
-    let limit = match properties.get("delta.dataSkippingNumIndexedCols").map(|n| n.trim().parse::<i64>()) {
+    let named: Option<Vec<String>> = properties.get("delta.dataSkippingStatsColumns").map(|list| {
+        list.split(',')
+            .map(|name| name.trim().trim_matches('`').to_owned())
+            .collect()
+    });
+    let limit = match properties
+        .get("delta.dataSkippingNumIndexedCols")
+        .map(|n| n.trim().parse::<i64>())
+    {
         Some(Ok(count)) => usize::try_from(count).unwrap_or(usize::MAX),
         Some(Err(_)) | None => DEFAULT_COLUMNS,
     };
@@ -65,7 +70,9 @@ pub(super) fn leaves(schema: &Schema, properties: &HashMap<String, String>) -> V
     let mut found = Vec::new();
     for (index, field) in schema.fields().iter().enumerate() {
         let wanted = match &named {
-            Some(names) => names.iter().any(|n| n == field.name() || n.starts_with(&format!("{}.", field.name()))),
+            Some(names) => names
+                .iter()
+                .any(|n| n == field.name() || n.starts_with(&format!("{}.", field.name()))),
             None => index < limit,
         };
         let mut sink = Vec::new();
@@ -90,7 +97,12 @@ fn collect(field: &FieldRef, place: Vec<usize>, names: Vec<String>, next: &mut u
             *next += leaf_count(field.data_type());
         }
         _ => {
-            found.push(Leaf { parquet: *next, place, names, field: Arc::clone(field) });
+            found.push(Leaf {
+                parquet: *next,
+                place,
+                names,
+                field: Arc::clone(field),
+            });
             *next += 1;
         }
     }
@@ -101,9 +113,10 @@ fn leaf_count(data_type: &DataType) -> usize {
     let of = |fields: &Fields| fields.iter().map(|f| leaf_count(f.data_type())).sum();
     match data_type {
         DataType::Struct(children) => of(children),
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) | DataType::Map(item, _) => {
-            leaf_count(item.data_type())
-        }
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => leaf_count(item.data_type()),
         _ => 1,
     }
 }
@@ -201,10 +214,16 @@ fn bound(value: &ScalarValue, upper: bool) -> Option<String> {
         ScalarValue::TimestampMicrosecond(Some(v), zone) => {
             let micros = if upper { v.checked_add(999)? } else { *v };
             let time = in_range(DateTime::from_timestamp_millis(micros.div_euclid(1000))?.naive_utc())?;
-            let format = if zone.is_some() { "%Y-%m-%dT%H:%M:%S%.3fZ" } else { "%Y-%m-%dT%H:%M:%S%.3f" };
+            let format = if zone.is_some() {
+                "%Y-%m-%dT%H:%M:%S%.3fZ"
+            } else {
+                "%Y-%m-%dT%H:%M:%S%.3f"
+            };
             Some(quoted(&time.format(format)))
         }
-        ScalarValue::Utf8(Some(v)) | ScalarValue::LargeUtf8(Some(v)) | ScalarValue::Utf8View(Some(v)) => Some(quoted(v)),
+        ScalarValue::Utf8(Some(v)) | ScalarValue::LargeUtf8(Some(v)) | ScalarValue::Utf8View(Some(v)) => {
+            Some(quoted(v))
+        }
         _ => None,
     }
 }
@@ -234,7 +253,10 @@ impl Tree {
                 self.0.insert(last.clone(), Node::Value(value));
             }
             [first, rest @ ..] => {
-                let child = self.0.entry(first.clone()).or_insert_with(|| Node::Tree(Tree::default()));
+                let child = self
+                    .0
+                    .entry(first.clone())
+                    .or_insert_with(|| Node::Tree(Tree::default()));
                 if let Node::Tree(child) = child {
                     child.insert(rest, value);
                 }
@@ -280,7 +302,10 @@ mod tests {
     #[test]
     fn infinities_and_nan_leave_bounds_out() {
         let stats = stats_of(vec![
-            ("inf", Arc::new(Float64Array::from(vec![1.0, f64::INFINITY])) as ArrayRef),
+            (
+                "inf",
+                Arc::new(Float64Array::from(vec![1.0, f64::INFINITY])) as ArrayRef,
+            ),
             ("nan", Arc::new(Float64Array::from(vec![1.0, f64::NAN]))),
         ]);
         assert_eq!(stats["minValues"], serde_json::json!({"inf": 1.0}));
@@ -301,7 +326,10 @@ mod tests {
         let inner: ArrayRef = Arc::new(Int64Array::from(vec![Some(3), None]));
         let field = Arc::new(Field::new("a", DataType::Int64, true));
         let stats = stats_of(vec![
-            ("b", Arc::new(BinaryArray::from(vec![&b"\xdd\x1c"[..], b"\xff"])) as ArrayRef),
+            (
+                "b",
+                Arc::new(BinaryArray::from(vec![&b"\xdd\x1c"[..], b"\xff"])) as ArrayRef,
+            ),
             ("s", Arc::new(StructArray::from(vec![(field, inner)]))),
         ]);
         assert_eq!(stats["minValues"], serde_json::json!({"s": {"a": 3}}));
@@ -312,9 +340,17 @@ mod tests {
     #[test]
     fn decimals_keep_all_their_digits() {
         let value = 12_345_678_901_234_567_890_123_456_789_012_345_678_i128;
-        let batch = Decimal128Array::from(vec![value]).with_precision_and_scale(38, 2).unwrap();
+        let batch = Decimal128Array::from(vec![value])
+            .with_precision_and_scale(38, 2)
+            .unwrap();
         let text = bound(&ScalarValue::try_from_array(&batch, 0).unwrap(), false).unwrap();
         assert_eq!(text, "123456789012345678901234567890123456.78");
-        assert_eq!(bound(&ScalarValue::try_from_array(&UInt8Array::from(vec![1]), 0).unwrap(), false), None);
+        assert_eq!(
+            bound(
+                &ScalarValue::try_from_array(&UInt8Array::from(vec![1]), 0).unwrap(),
+                false
+            ),
+            None
+        );
     }
 }

@@ -43,8 +43,19 @@ impl TableWriter {
             .iter()
             .map(|(index, _)| SortField::new(layout.schema.field(*index).data_type().clone()))
             .collect();
-        let converter = if fields.is_empty() { None } else { Some(RowConverter::new(fields)?) };
-        Ok(Self { layout, files, reservation, converter, open: IndexMap::new(), finished: Vec::new() })
+        let converter = if fields.is_empty() {
+            None
+        } else {
+            Some(RowConverter::new(fields)?)
+        };
+        Ok(Self {
+            layout,
+            files,
+            reservation,
+            converter,
+            open: IndexMap::new(),
+            finished: Vec::new(),
+        })
     }
 
     /// Writes the rows of `batch` in their order, partition by partition.
@@ -52,7 +63,12 @@ impl TableWriter {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let keys: Vec<ArrayRef> = self.layout.partition.iter().map(|(i, _)| Arc::clone(batch.column(*i))).collect();
+        let keys: Vec<ArrayRef> = self
+            .layout
+            .partition
+            .iter()
+            .map(|(i, _)| Arc::clone(batch.column(*i)))
+            .collect();
         let stored = self.layout.stored_columns(batch)?;
         for (partition, rows) in self.split(&keys, batch.num_rows())? {
             let Some(&first) = rows.first() else {
@@ -105,7 +121,12 @@ impl TableWriter {
         if self.open.len() < MOST_OPEN {
             return Ok(());
         }
-        let largest = self.open.values().enumerate().max_by_key(|(_, w)| w.memory()).map(|(index, _)| index);
+        let largest = self
+            .open
+            .values()
+            .enumerate()
+            .max_by_key(|(_, w)| w.memory())
+            .map(|(index, _)| index);
         if let Some((_, writer)) = largest.and_then(|index| self.open.swap_remove_index(index)) {
             self.finished.extend(writer.close().await?);
         }
@@ -123,7 +144,8 @@ impl TableWriter {
                 writer.flush().await?;
             }
         }
-        self.reservation.resize(self.open.values().map(RollingWriter::memory).sum());
+        self.reservation
+            .resize(self.open.values().map(RollingWriter::memory).sum());
         Ok(())
     }
 

@@ -67,6 +67,9 @@ mod tests {
     fn two_updates_of_one_row_are_an_error() {
         let mut marked = BTreeMap::new();
         let update = || ActionRow::Updated(0, RoaringTreemap::from_iter([1_u64]));
-        assert_eq!(collect(&mut marked, vec![update(), update()], "t").unwrap_err().code(), "21000");
+        assert_eq!(
+            collect(&mut marked, vec![update(), update()], "t").unwrap_err().code(),
+            "21000"
+        );
     }
 }

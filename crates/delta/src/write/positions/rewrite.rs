@@ -53,8 +53,12 @@ pub(in crate::write) async fn rewrite(
 }
 
 fn every_row_is_marked(task: &FileTask, marked: &RoaringTreemap) -> bool {
-    let deleted = task.deletion_vector.as_ref().map_or(0, |dv| u64::try_from(dv.cardinality).unwrap_or(0));
-    task.num_records.is_some_and(|rows| rows.checked_sub(deleted) == Some(marked.len()))
+    let deleted = task
+        .deletion_vector
+        .as_ref()
+        .map_or(0, |dv| u64::try_from(dv.cardinality).unwrap_or(0));
+    task.num_records
+        .is_some_and(|rows| rows.checked_sub(deleted) == Some(marked.len()))
 }
 
 async fn account(writer: &mut RollingWriter, held: &mut MemoryReservation) -> Result<()> {
@@ -72,7 +76,9 @@ struct Survivors<'a> {
 
 impl<'a> Survivors<'a> {
     fn new(marked: &'a RoaringTreemap) -> Self {
-        Self { marks: marked.iter().peekable() }
+        Self {
+            marks: marked.iter().peekable(),
+        }
     }
 
     /// The rows of `batch` that stay, without their positions.
