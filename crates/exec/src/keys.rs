@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alluvium_core::LoadError;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
-use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::compute::{SortOptions, cast};
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -87,12 +87,20 @@ impl Columns {
 
 /// One value as messages show it.
 pub(crate) fn shown_value(array: &dyn Array, row: usize) -> Result<String> {
-    let options = FormatOptions::default().with_null("NULL");
-    let text = ArrayFormatter::try_new(array, &options)?.value(row).try_to_string()?;
+    let text = match formatted(array, row) {
+        Ok(text) => text,
+        // Dates and times out of the calendar's range are shown as their count.
+        Err(_) => formatted(&cast(&array.slice(row, 1), &DataType::Int64)?, 0)?,
+    };
     Ok(match text.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text,
     })
+}
+
+fn formatted(array: &dyn Array, row: usize) -> Result<String> {
+    let options = FormatOptions::default().with_null("NULL");
+    Ok(ArrayFormatter::try_new(array, &options)?.value(row).try_to_string()?)
 }
 
 /// The index of the only column called `name`.

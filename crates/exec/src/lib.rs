@@ -19,5 +19,7 @@ pub mod row_exec;
 mod seen;
 pub mod source_gate;
 pub mod spool;
+#[cfg(test)]
+mod testing;
 pub mod unique_keys;
 pub mod winner;

@@ -1,10 +1,12 @@
 //! Numbers into numbers: arrow's cast does the work, and a second look finds what it lost.
 
-use std::fmt::Write;
+use std::fmt::{LowerExp, Write};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Decimal32Array, Decimal64Array, Decimal128Array, Decimal256Array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, Decimal32Array, Decimal64Array, Decimal128Array, Decimal256Array,
+    PrimitiveArray,
 };
 use datafusion::arrow::compute::kernels::cmp::distinct;
 use datafusion::arrow::datatypes::{DataType, Decimal256Type, Float32Type, Float64Type, i256};
@@ -109,27 +111,59 @@ fn decimal_to_integer(array: &ArrayRef, target: Target<'_>) -> Result<ArrayRef> 
 
 /// A decimal fits a float if the float prints as the decimal. Few digits always do.
 fn decimal_to_float(array: &ArrayRef, target: Target<'_>) -> Result<ArrayRef> {
-    let result = all_of(array, lossy(array, target.to)?, target, Why::Overflow)?;
     let (_, scale) = parameters(array.data_type()).unwrap_or((0, 0));
     let wide = lossy(array, &DataType::Decimal256(76, scale))?;
     let wide = wide.as_primitive::<Decimal256Type>();
-    let safe = match target.to {
+    let few = match target.to {
         DataType::Float64 => i256::from_i128(1_000_000_000_000_000),
         _ => i256::from_i128(1_000),
     };
-    let printed = Arc::clone(&result);
-    let texts = Texts::of(&printed)?;
-    let mut text = String::new();
-    for row in (0..array.len()).filter(|row| array.is_valid(*row)) {
-        let value = wide.value(row);
-        if value < safe && value > safe.wrapping_neg() && (0..=22).contains(&scale) {
-            continue;
-        }
-        if unscaled(texts.write(row, &mut text)?, 76, scale) != Ok(value) {
-            return Err(target.unfit(array, row, Why::LostDigits));
-        }
+    let few_digits = |value: i256| value < few && value > few.wrapping_neg();
+    if (0..=22).contains(&scale) && wide.iter().flatten().all(few_digits) {
+        return lossy(array, target.to);
     }
-    Ok(result)
+    let source = Decimals {
+        array,
+        wide,
+        scale,
+        target,
+    };
+    match target.to {
+        DataType::Float64 => Ok(Arc::new(source.parsed::<Float64Type>()?)),
+        _ => lossy(&source.parsed::<Float32Type>()?, target.to),
+    }
+}
+
+struct Decimals<'a> {
+    array: &'a ArrayRef,
+    wide: &'a Decimal256Array,
+    scale: i8,
+    target: Target<'a>,
+}
+
+impl Decimals<'_> {
+    /// Arrow divides by a power of ten, which is not always the nearest float; reading the digits is.
+    fn parsed<T: ArrowPrimitiveType>(&self) -> Result<PrimitiveArray<T>>
+    where
+        T::Native: FromStr + LowerExp,
+    {
+        let texts = Texts::of(self.array)?;
+        let mut text = String::new();
+        let mut values = PrimitiveArray::<T>::builder(self.array.len());
+        for row in 0..self.array.len() {
+            if self.array.is_null(row) {
+                values.append_null();
+                continue;
+            }
+            match texts.write(row, &mut text)?.parse::<T::Native>() {
+                Ok(float) if unscaled(&format!("{float:e}"), 76, self.scale) == Ok(self.wide.value(row)) => {
+                    values.append_value(float);
+                }
+                _ => return Err(self.target.unfit(self.array, row, Why::LostDigits)),
+            }
+        }
+        Ok(values.finish())
+    }
 }
 
 /// Numbers as text that is exact.

@@ -14,6 +14,7 @@ mod tests;
 
 use alluvium_core::SqlState;
 use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::config::ConfigOptions;
 
 use crate::columns;
 use crate::node::{RowNode, RowSpec};
@@ -120,6 +121,13 @@ impl RowCheck {
         self.exempt = Some(column.into());
         self
     }
+}
+
+/// Keeps the optimizer from dealing the source's rows to partitions in another order than the source's, which it does
+/// to the batches of a table in memory. For plans whose gate numbers the rows.
+pub fn keep_source_order(options: &mut ConfigOptions) {
+    options.optimizer.enable_round_robin_repartition = false;
+    options.optimizer.repartition_file_scans = false;
 }
 
 impl RowSpec for GateSpec {
