@@ -21,7 +21,7 @@ use futures::{StreamExt, stream};
 
 use super::SpoolSpec;
 use super::buffer::{Buffer, Held};
-use super::state::Partition;
+use super::state::{Partition, Seat};
 use crate::node::RowSpec;
 use crate::row_exec::only_child;
 
@@ -108,8 +108,13 @@ impl ExecutionPlan for SpoolExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let spill = self.spill_manager(partition, &context);
         let shared = &self.spec.shared;
-        let seat = (self.spec.reader, shared.readers);
-        let state = shared.executions.join(&context, partition, seat, || {
+        let seat = Seat {
+            reader: self.spec.reader,
+            readers: shared.readers,
+            partition,
+            partitions: self.properties.partitioning.partition_count(),
+        };
+        let state = shared.executions.join(&context, seat, || {
             let memory = MemoryConsumer::new(format!("Spool[{partition}]"))
                 .with_can_spill(true)
                 .register(context.memory_pool());

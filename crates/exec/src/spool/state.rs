@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use alluvium_core::LoadError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -23,44 +24,59 @@ pub(super) struct Executions {
 struct Open {
     context: Weak<TaskContext>,
     partition: usize,
+    partitions: usize,
     joined: BTreeSet<usize>,
     state: Arc<Partition>,
 }
 
 impl Executions {
-    /// The state that `reader` shares with the others, made by `start` if it is the first of this execution. A reader
-    /// that comes a second time starts a new execution.
+    /// The state that the reader shares with the others, made by `start` if it is the first of this execution. A
+    /// reader that comes a second time starts a new execution.
     pub(super) fn join(
         &self,
         context: &Arc<TaskContext>,
-        partition: usize,
-        (reader, readers): (usize, usize),
+        seat: Seat,
         start: impl FnOnce() -> Result<Partition>,
     ) -> Result<Arc<Partition>> {
         let mut open = lock(&self.open);
         // The weak pointer keeps the address from being used again.
         open.retain(|o| o.context.strong_count() > 0);
         let same = |o: &Open| {
-            o.context.as_ptr() == Arc::as_ptr(context) && o.partition == partition && !o.joined.contains(&reader)
+            o.context.as_ptr() == Arc::as_ptr(context)
+                && o.partition == seat.partition
+                && !o.joined.contains(&seat.reader)
         };
         let at = match open.iter().position(same) {
             Some(at) => at,
             None => {
                 open.push(Open {
                     context: Arc::downgrade(context),
-                    partition,
+                    partition: seat.partition,
+                    partitions: seat.partitions,
                     joined: BTreeSet::new(),
                     state: Arc::new(start()?),
                 });
                 open.len() - 1
             }
         };
-        open[at].joined.insert(reader);
-        match open[at].joined.len() == readers {
+        if open[at].partitions != seat.partitions {
+            return Err(LoadError::internal("the readers of a spool have different partitions").into());
+        }
+        open[at].joined.insert(seat.reader);
+        match open[at].joined.len() == seat.readers {
             true => Ok(open.swap_remove(at).state),
             false => Ok(Arc::clone(&open[at].state)),
         }
     }
+}
+
+/// Which reader of how many, and which partition of how many.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seat {
+    pub(super) reader: usize,
+    pub(super) readers: usize,
+    pub(super) partition: usize,
+    pub(super) partitions: usize,
 }
 
 /// One partition of the source in one execution.

@@ -177,6 +177,23 @@ async fn an_error_of_the_source_reaches_every_reader() {
 }
 
 #[tokio::test]
+async fn readers_with_other_partitions_are_refused() {
+    let session = session(1, 2);
+    let spool = Spool::new(2);
+    let numbers = || cut(&batch(vec![("a", ints([Some(1)]))]), 1);
+    let one = planned(&session, spool.reader(source_of(vec![numbers()]), 0).unwrap()).await;
+    let two = planned(
+        &session,
+        spool.reader(source_of(vec![numbers(), numbers()]), 1).unwrap(),
+    )
+    .await;
+    let context = session.task_ctx();
+    let _held = one.execute(0, Arc::clone(&context)).unwrap();
+    let error = LoadError::from(two.execute(0, context).err().unwrap());
+    assert_eq!(error.code(), "XX000");
+}
+
+#[tokio::test]
 async fn filters_and_projections_of_one_branch_stay_out_of_the_source() {
     let session = session(2, 8192);
     let plan = session.state().optimize(&union(6, 3)).unwrap();

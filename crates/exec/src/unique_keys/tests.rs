@@ -1,3 +1,5 @@
+#![expect(clippy::as_conversions, reason = "tests build arrays of many types")]
+
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
