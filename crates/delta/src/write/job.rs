@@ -8,6 +8,7 @@ use alluvium_core::{LoadError, Result};
 use deltalake::logstore::LogStoreRef;
 use uuid::Uuid;
 
+use super::create::check_new_table;
 use super::files::{FileLayout, StatementFiles};
 use super::spec::LoadSpec;
 
@@ -34,6 +35,9 @@ impl LoadJob {
         }
         let statement = Uuid::new_v4();
         let target = &spec.target;
+        if target.base.is_none() {
+            check_new_table(target)?;
+        }
         let log_store = match &target.base {
             Some(base) => base.log_store(),
             None => target.handle.log_store().await?,
@@ -52,19 +56,6 @@ impl LoadJob {
             log_store,
             spec,
         }))
-    }
-
-    /// The same load once more, with files of its own.
-    pub(super) fn restart(&self) -> Arc<Self> {
-        let statement = Uuid::new_v4();
-        Arc::new(Self {
-            spec: Arc::clone(&self.spec),
-            statement,
-            log_store: Arc::clone(&self.log_store),
-            files: StatementFiles::new(self.log_store.object_store(Some(statement)), statement),
-            data: Arc::clone(&self.data),
-            change: self.change.clone(),
-        })
     }
 
     /// How messages name the table.

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use alluvium_core::Result;
-use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 
-use super::files::{FileLayout, StatementFiles, TableWriter, WrittenFile};
+use super::files::{FileLayout, StatementFiles, TableWriter, WrittenFile, rows_size};
 
 /// Rows of this size in memory are worth a file of their own.
 const WORTH_A_FILE: usize = 8 * 1024 * 1024;
@@ -119,7 +119,7 @@ impl PooledWriter {
         if let Some(writer) = &mut self.writer {
             return writer.write(&batch).await;
         }
-        let size = slice_size(&batch);
+        let size = rows_size(&batch);
         let enough = self.layout.partitioned() || self.held.size() + size > WORTH_A_FILE;
         let refused = !enough && self.held.try_grow(size).is_err();
         self.waiting.push(batch);
@@ -152,18 +152,4 @@ impl PooledWriter {
         }
         Ok(Vec::new())
     }
-}
-
-/// Bytes of the rows themselves: a slice may keep a much larger buffer alive.
-fn slice_size(batch: &RecordBatch) -> usize {
-    batch
-        .columns()
-        .iter()
-        .map(|column| {
-            column
-                .to_data()
-                .get_slice_memory_size()
-                .unwrap_or_else(|_| column.get_array_memory_size())
-        })
-        .sum()
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use alluvium_core::{LoadError, Result, SqlState};
 use delta_kernel::engine::arrow_conversion::TryIntoKernel;
+use deltalake::TableProperty;
 use deltalake::kernel::{
     DataType, Metadata, MetadataExt, Protocol, StructField, StructType, StructTypeExt, contains_timestampntz,
     new_metadata,
@@ -191,6 +192,12 @@ impl Features {
                 Some("generatedColumns") => self.require_writer(4, "generatedColumns"),
                 Some(name @ ("timestampNtz" | "deletionVectors")) => self.require_both(name),
                 Some(_) => return Err(refused(key, value)),
+                None if key.starts_with("delta.") && key.parse::<TableProperty>().is_err() => {
+                    return Err(
+                        LoadError::new(SqlState::InvalidParameter, format!("unknown table property {key:?}"))
+                            .hint("Properties of your own must not begin with \"delta.\"."),
+                    );
+                }
                 None => (),
             },
         }
@@ -283,6 +290,15 @@ mod tests {
             ["appendOnly", "checkConstraints", "invariants", "timestampNtz"]
         );
         assert_eq!(protocol["readerFeatures"], json!(["timestampNtz"]));
+    }
+
+    #[test]
+    fn misspelled_properties_are_noticed() {
+        assert_eq!(
+            created(&[("delta.apendOnly", "true")], false).unwrap_err().code(),
+            "22023"
+        );
+        created(&[("owner", "me"), ("delta.targetFileSize", "1mb")], false).unwrap();
     }
 
     #[test]

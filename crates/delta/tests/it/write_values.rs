@@ -9,6 +9,7 @@ use datafusion::arrow::array::{
     TimestampMicrosecondArray,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::common::ScalarValue;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::prelude::SessionContext;
 
@@ -117,7 +118,12 @@ async fn partition_values_of_every_type_read_back() {
         ("f", Arc::new(Float64Array::from(vec![0.1])), "0.1"),
     ];
     for (name, column, shown) in columns {
-        let table = loaded(vec![("id", Arc::clone(&ids)), (name, column)], &[name]).await;
+        let table = loaded(vec![("id", Arc::clone(&ids)), (name, Arc::clone(&column))], &[name]).await;
+        let files = table.snapshot().await.files().await.unwrap();
+        assert_eq!(
+            files[0].partition_values[0],
+            ScalarValue::try_from_array(&column, 0).unwrap()
+        );
         assert_eq!(lines(&table.query(&format!("SELECT {name} FROM t")).await), [shown]);
     }
 }

@@ -123,8 +123,8 @@ impl FileLayout {
     }
 }
 
-/// `columns` as a batch of exactly `schema`. Types that differ only in their encoding (views, dictionaries, field
-/// metadata inside) are converted; a value that does not fit is an error.
+/// `columns` as a batch of exactly `schema`. Types that differ only in their encoding (views, dictionaries, fields
+/// inside) are converted; anything else should have been cast with the checks of a load, and is refused.
 pub(in crate::write) fn conform(columns: Vec<Arc<dyn Array>>, rows: usize, schema: &SchemaRef) -> Result<RecordBatch> {
     let strict = CastOptions {
         safe: false,
@@ -134,10 +134,16 @@ pub(in crate::write) fn conform(columns: Vec<Arc<dyn Array>>, rows: usize, schem
         .into_iter()
         .zip(schema.fields())
         .map(|(column, field)| {
-            if column.data_type() == field.data_type() {
+            let (given, wanted) = (column.data_type(), field.data_type());
+            if given == wanted {
                 Ok(column)
+            } else if same_values(given, wanted) {
+                Ok(cast_with_options(&column, wanted, &strict)?)
             } else {
-                Ok(cast_with_options(&column, field.data_type(), &strict)?)
+                let name = field.name();
+                Err(LoadError::internal(format!(
+                    "column {name:?} comes as {given}, but is stored as {wanted}"
+                )))
             }
         })
         .collect::<Result<Vec<_>>>()?;
@@ -147,6 +153,48 @@ pub(in crate::write) fn conform(columns: Vec<Arc<dyn Array>>, rows: usize, schem
         columns,
         &options,
     )?)
+}
+
+/// Whether two types hold the same values in another encoding.
+fn same_values(a: &DataType, b: &DataType) -> bool {
+    let text = |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let bytes = |t: &DataType| matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+    match (a, b) {
+        (DataType::Null, _) => true,
+        (DataType::Dictionary(_, value), b) => same_values(value, b),
+        (DataType::Timestamp(one, zone), DataType::Timestamp(other, other_zone)) => {
+            one == other && zone.is_some() == other_zone.is_some()
+        }
+        (DataType::Struct(one), DataType::Struct(other)) => {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .zip(other)
+                    .all(|(a, b)| a.name() == b.name() && same_values(a.data_type(), b.data_type()))
+        }
+        (DataType::List(one) | DataType::LargeList(one), DataType::List(other)) => {
+            same_values(one.data_type(), other.data_type())
+        }
+        (DataType::Map(one, _), DataType::Map(other, _)) => match (one.data_type(), other.data_type()) {
+            (DataType::Struct(one), DataType::Struct(other)) => one
+                .iter()
+                .zip(other)
+                .all(|(a, b)| same_values(a.data_type(), b.data_type())),
+            _ => false,
+        },
+        (a, b) => a == b || (text(a) && text(b)) || (bytes(a) && bytes(b)),
+    }
+}
+
+/// Bytes of the rows themselves: a slice may keep a much larger buffer alive.
+pub(in crate::write) fn rows_size(batch: &RecordBatch) -> usize {
+    let size = |column: &Arc<dyn Array>| {
+        column
+            .to_data()
+            .get_slice_memory_size()
+            .unwrap_or_else(|_| column.get_array_memory_size())
+    };
+    batch.columns().iter().map(size).sum()
 }
 
 fn writer_properties() -> WriterProperties {
@@ -173,7 +221,21 @@ fn table_target_size(properties: &HashMap<String, String>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::arrow::array::{Int64Array, StringViewArray};
+
     use super::*;
+
+    #[test]
+    fn encodings_are_converted_and_other_types_refused() {
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("a", DataType::Utf8, true)]));
+        let views: Arc<dyn Array> = Arc::new(StringViewArray::from(vec!["x"]));
+        assert_eq!(
+            conform(vec![views], 1, &schema).unwrap().column(0).data_type(),
+            &DataType::Utf8
+        );
+        let numbers: Arc<dyn Array> = Arc::new(Int64Array::from(vec![1]));
+        assert_eq!(conform(vec![numbers], 1, &schema).unwrap_err().code(), "XX000");
+    }
 
     #[test]
     fn the_target_size_may_have_a_unit() {

@@ -46,10 +46,6 @@ impl StatementFiles {
         })
     }
 
-    pub(in crate::write) fn statement(&self) -> Uuid {
-        self.statement
-    }
-
     pub(super) fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }

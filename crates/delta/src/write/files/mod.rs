@@ -10,7 +10,7 @@ mod rolling;
 mod stats;
 mod table;
 
-pub(super) use layout::{FileLayout, conform};
+pub(super) use layout::{FileLayout, conform, rows_size};
 pub(super) use ledger::StatementFiles;
 pub(super) use rolling::{RollingWriter, WrittenFile};
 pub(super) use table::TableWriter;

@@ -13,7 +13,7 @@ use deltalake::kernel::{Add, AddCDCFile};
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
 
-use super::layout::FileLayout;
+use super::layout::{FileLayout, rows_size};
 use super::ledger::{OpenFile, StatementFiles};
 use super::partition::folder;
 use super::stats::statistics;
@@ -121,7 +121,7 @@ impl RollingWriter {
 
     /// Few rows at once where the target is small or rows are wide: a file shall not miss its size by much.
     fn step(&self, batch: &RecordBatch) -> usize {
-        let width = batch.get_array_memory_size() / batch.num_rows().max(1);
+        let width = rows_size(batch) / batch.num_rows().max(1);
         let affordable = self.layout.target_size / 16 / u64::try_from(width).unwrap_or(u64::MAX).max(1);
         usize::try_from(affordable)
             .unwrap_or(LARGEST_STEP)

@@ -133,7 +133,7 @@ fn lost_mark() -> LoadError {
 fn as_target(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let stored = batch.schema();
     let grown = |(name, wanted): (&str, &DataType)| match stored.field_with_name(name) {
-        Ok(field) => matches!(wanted, DataType::Struct(_)) && field.data_type() != wanted,
+        Ok(field) => wanted.is_nested() && field.data_type() != wanted,
         Err(_) => false,
     };
     if schema.fields().iter().any(|f| grown((f.name(), f.data_type()))) {
