@@ -8,6 +8,7 @@ mod ahead;
 mod complete;
 mod complexity;
 mod place;
+mod roomy;
 
 use std::fmt;
 use std::ops::Range;
@@ -98,14 +99,21 @@ impl fmt::Display for Stmt {
     }
 }
 
+/// How deep statements may be nested on the caller's stack.
+const SHALLOW: usize = 6;
+
 /// Parses the statements of a script. A syntax error stands where its statement would, as the last item: what stands
 /// before it can be run all the same.
 pub fn parse_script(sql: &str, registry: &Registry, dialect: DialectName) -> Vec<Result<ScriptItem>> {
-    let dialect: Box<dyn Dialect> = dialect_from_str(dialect).unwrap_or_else(|| Box::new(GenericDialect {}));
-    let (tokens, broken) = tokenize(sql, dialect.as_ref());
-    let mut items = match Script::new(sql, registry, dialect.as_ref(), tokens) {
-        Ok(script) => script.items(),
+    let (tokens, broken) = tokenize(sql, dialect);
+    let deepest = complexity::deepest(&tokens);
+    let parse = || match Script::parse(sql, registry, dialect, tokens) {
+        Ok(items) => items,
         Err(e) => vec![Err(e)],
+    };
+    let mut items = match deepest <= SHALLOW {
+        true => parse(),
+        false => roomy::run(parse).unwrap_or_else(|e| vec![Err(e)]),
     };
     if let (Some(e), false) = (broken, items.last().is_some_and(Result::is_err)) {
         items.push(Err(e));
@@ -127,15 +135,19 @@ pub fn parse_statement(sql: &str, registry: &Registry, dialect: DialectName) -> 
 }
 
 /// The tokens of a text. Where it cannot be split into tokens, those of the statements before that place, and the error.
-fn tokenize(sql: &str, dialect: &dyn Dialect) -> (Vec<TokenWithSpan>, Option<LoadError>) {
+fn tokenize(sql: &str, dialect: DialectName) -> (Vec<TokenWithSpan>, Option<LoadError>) {
     let mut tokens = Vec::new();
-    let outcome = Tokenizer::new(dialect, sql).tokenize_with_location_into_buf(&mut tokens);
+    let outcome = Tokenizer::new(named(dialect).as_ref(), sql).tokenize_with_location_into_buf(&mut tokens);
     let Err(e) = outcome else {
         return (tokens, None);
     };
     let complete = tokens.iter().rposition(|found| found.token == Token::SemiColon);
     tokens.truncate(complete.map_or(0, |last| last + 1));
     (tokens, Some(LoadError::from(ParserError::from(e))))
+}
+
+fn named(dialect: DialectName) -> Box<dyn Dialect> {
+    dialect_from_str(dialect).unwrap_or_else(|| Box::new(GenericDialect {}))
 }
 
 /// The parser of one script.
@@ -146,20 +158,29 @@ struct Script<'a> {
     parser: DFParser<'a>,
 }
 
-impl<'a> Script<'a> {
-    fn new(sql: &'a str, registry: &'a Registry, dialect: &'a dyn Dialect, tokens: Vec<TokenWithSpan>) -> Result<Self> {
+impl Script<'_> {
+    fn parse(
+        sql: &str,
+        registry: &Registry,
+        dialect: DialectName,
+        tokens: Vec<TokenWithSpan>,
+    ) -> Result<Vec<Result<ScriptItem>>> {
+        let dialect = named(dialect);
         let parser = DFParserBuilder::new(tokens)
-            .with_dialect(dialect)
+            .with_dialect(dialect.as_ref())
             .with_recursion_limit(RECURSION_LIMIT)
             .build()?;
-        Ok(Self {
+        let script = Script {
             sql,
             registry,
-            dialect,
+            dialect: dialect.as_ref(),
             parser,
-        })
+        };
+        Ok(script.items())
     }
+}
 
+impl<'a> Script<'a> {
     fn items(mut self) -> Vec<Result<ScriptItem>> {
         let mut items = Vec::new();
         let mut place = place::Place::new(self.sql);
@@ -194,7 +215,8 @@ impl<'a> Script<'a> {
 
     /// Reads one statement up to its semicolon.
     fn statement(&mut self) -> Result<Stmt> {
-        complexity::check(&self.parser.parser)?;
+        let parser = &self.parser.parser;
+        complexity::check((parser.index()..).map(|i| parser.token_at(i)))?;
         let start = ahead::mark(&mut self.parser.parser);
         let stmt = if self.cursor().eat("EXPLAIN") {
             self.explain()?
