@@ -4,10 +4,10 @@
 //! The model ([`oracle`]) shares nothing with parser, planner or operators. Each of its statement specs prints itself
 //! as SQL, so that a test can run the engine and the model on the same statement and compare tables and counts.
 
-//G pub mod generate;
+pub mod generate;
 pub mod oracle;
 pub mod rows;
-//G pub mod stores;
+pub mod stores;
 pub mod values;
 
 pub use values::{Column, ColumnType, Row, Table, Value};

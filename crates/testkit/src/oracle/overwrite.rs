@@ -251,26 +251,25 @@ impl Overwrite {
         self.delete_when.as_ref().is_some_and(|m| m.marks(source, row))
     }
 
-    /// All rows, or those that `DEDUPLICATE` or `SEQUENCE BY` lets through. Rows tied for the highest sequence all stay:
+    /// All rows, or those that `DEDUPLICATE` and `SEQUENCE BY` let through. Rows tied for the highest sequence all stay:
     /// a key group may have many rows.
     fn winners(&self, source: &Table) -> Result<Winners, ErrorCode> {
+        let mut winners = match &self.common.unique {
+            Unique::Dedup(dedup) => deduplicated(dedup, self.common.keys.first(), source),
+            Unique::Check | Unique::Assume => Winners { rows: source.rows.clone(), skipped: 0 },
+        };
         if let (Some(keys), false) = (self.common.keys.first(), self.common.sequence.is_empty()) {
             source::check_sequence(&self.common, source)?;
-            let sequence = |i: &usize| source::tuple(source, &source.rows[*i], &self.common.sequence);
-            let mut kept = Vec::new();
-            for group in source::groups(&source.rows, |row| keys.of(source, row)) {
-                let top = group.iter().map(sequence).max();
-                kept.extend(group.into_iter().filter(|i| Some(sequence(i)) == top));
-            }
-            return Ok(source::keep(source, kept));
+            let sequence = |row: &Row| source::tuple(source, row, &self.common.sequence);
+            let rivals = |a: &Row, b: &Row| {
+                let key = keys.of(source, a);
+                key.is_some() && key == keys.of(source, b)
+            };
+            let all = winners.rows.clone();
+            winners.rows.retain(|row| !all.iter().any(|other| rivals(row, other) && sequence(other) > sequence(row)));
+            winners.skipped += count(all.len() - winners.rows.len());
         }
-        Ok(match &self.common.unique {
-            Unique::Dedup(dedup) => deduplicated(dedup, self.common.keys.first(), source),
-            Unique::Check | Unique::Assume => Winners {
-                rows: source.rows.clone(),
-                skipped: 0,
-            },
-        })
+        Ok(winners)
     }
 }
 

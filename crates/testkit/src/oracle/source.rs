@@ -17,9 +17,9 @@ pub(crate) struct Winners {
     pub skipped: u64,
 }
 
-/// `SEQUENCE BY` and `DEDUPLICATE` answer the same question; both at once are refused.
+/// `SEQUENCE BY` and `DEDUPLICATE` of the key answer the same question: both at once are refused.
 pub(crate) fn check_clauses(common: &Common) -> Result<(), ErrorCode> {
-    let both = !common.sequence.is_empty() && matches!(common.unique, Unique::Dedup(_));
+    let both = !common.sequence.is_empty() && matches!(&common.unique, Unique::Dedup(dedup) if dedup.on.is_empty());
     if both { Err(SYNTAX) } else { Ok(()) }
 }
 
@@ -84,7 +84,12 @@ pub(crate) fn landing(
     let lands = |name: &String| common.columns.as_ref().is_none_or(|set| set.has(name)) && !only_marks(name);
     let names: Vec<String> = source.names().into_iter().filter(lands).collect();
     let unknown = target.is_some() && !common.evolve && names.iter().any(|name| !stored(name));
-    if unknown { Err(NO_COLUMN) } else { Ok(names) }
+    if unknown {
+        return Err(NO_COLUMN);
+    }
+    // An inserted row needs its key.
+    let has_keys = common.keys.iter().flat_map(|keys| &keys.columns).all(|key| names.contains(key));
+    if has_keys { Ok(names) } else { Err(SYNTAX) }
 }
 
 /// NULL keys and rows that `WITHIN` does not admit, over the whole source.
@@ -131,20 +136,38 @@ pub(crate) fn groups<G: Ord>(rows: &[Row], group: impl Fn(&Row) -> Option<G>) ->
     named.into_values().chain(alone).collect()
 }
 
-/// `SEQUENCE BY`: the highest tuple per key. Equal tuples are one row if identical, else an error, also among losers.
-pub(crate) fn highest(common: &Common, keys: &Keys, source: &Table) -> Result<Winners, ErrorCode> {
-    check_sequence(common, source)?;
-    let sequence = |i: &usize| tuple(source, &source.rows[*i], &common.sequence);
+/// What two source rows of one key and one sequence must agree in: what lands, and whether they are marked.
+pub(crate) struct Content<'a> {
+    pub source: &'a Table,
+    pub landing: &'a [String],
+    pub marker: Option<&'a DeleteMarker>,
+}
+
+impl Content<'_> {
+    /// Whether they agree.
+    pub fn same(&self, a: &Row, b: &Row) -> bool {
+        let of = |row: &Row| {
+            (tuple(self.source, row, self.landing), self.marker.is_some_and(|m| m.marks(self.source, row)))
+        };
+        of(a) == of(b)
+    }
+}
+
+/// `SEQUENCE BY`: the highest tuple per key. Equal tuples are one row if their content is the same, else an error, also
+/// among losers.
+fn highest(common: &Common, keys: &Keys, content: &Content<'_>, rows: Vec<Row>) -> Result<Vec<Row>, ErrorCode> {
+    let sequence = |i: usize| tuple(content.source, &rows[i], &common.sequence);
     let mut kept = Vec::new();
-    for group in groups(&source.rows, |row| keys.of(source, row)) {
-        let clash = |a: &usize, b: &usize| sequence(a) == sequence(b) && source.rows[*a] != source.rows[*b];
-        if group.iter().any(|a| group.iter().any(|b| clash(a, b))) {
+    for group in groups(&rows, |row| keys.of(content.source, row)) {
+        let clash = |a: usize, b: usize| sequence(a) == sequence(b) && !content.same(&rows[a], &rows[b]);
+        if group.iter().any(|&a| group.iter().any(|&b| clash(a, b))) {
             return Err(DUPLICATE_KEY);
         }
-        let top = group.iter().map(sequence).max();
-        kept.extend(group.into_iter().find(|i| Some(sequence(i)) == top));
+        let top = group.iter().map(|&i| sequence(i)).max();
+        kept.extend(group.into_iter().find(|&i| Some(sequence(i)) == top));
     }
-    Ok(keep(source, kept))
+    kept.sort_unstable();
+    Ok(kept.into_iter().map(|i| rows[i].clone()).collect())
 }
 
 /// A NULL in `SEQUENCE BY` is an error.
@@ -198,23 +221,18 @@ pub(crate) fn keep(source: &Table, mut kept: Vec<usize>) -> Winners {
 }
 
 /// One row per key, for the statements that demand it.
-pub(crate) fn one_per_key(common: &Common, keys: &Keys, source: &Table) -> Result<Winners, ErrorCode> {
-    if !common.sequence.is_empty() {
-        return highest(common, keys, source);
-    }
-    let winners = match &common.unique {
+pub(crate) fn one_per_key(common: &Common, keys: &Keys, content: &Content<'_>) -> Result<Winners, ErrorCode> {
+    let source = content.source;
+    let mut winners = match &common.unique {
         Unique::Dedup(dedup) => deduplicated(dedup, Some(keys), source),
-        Unique::Check | Unique::Assume => Winners {
-            rows: source.rows.clone(),
-            skipped: 0,
-        },
+        Unique::Check | Unique::Assume => Winners { rows: source.rows.clone(), skipped: 0 },
     };
-    let twice = groups(&winners.rows, |row| keys.of(source, row))
-        .iter()
-        .any(|group| group.len() > 1);
-    if twice && common.unique != Unique::Assume {
-        Err(DUPLICATE_KEY)
-    } else {
-        Ok(winners)
+    if !common.sequence.is_empty() {
+        check_sequence(common, source)?;
+        let before = winners.rows.len();
+        winners.rows = highest(common, keys, content, winners.rows)?;
+        winners.skipped += u64::try_from(before - winners.rows.len()).unwrap_or(u64::MAX);
     }
+    let twice = groups(&winners.rows, |row| keys.of(source, row)).iter().any(|group| group.len() > 1);
+    if twice && common.unique != Unique::Assume { Err(DUPLICATE_KEY) } else { Ok(winners) }
 }

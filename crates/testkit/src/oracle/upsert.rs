@@ -89,12 +89,13 @@ impl Upsert {
         source::check_names(&self.common, source, before, marker)?;
         let landing = source::landing(&self.common, source, before, marker)?;
         let mut table = target::prepared(before, source, &landing);
-        self.check_targets(&table)?;
+        self.check_targets(keys, &table)?;
         if source::ends_empty(&self.common, source, before)? {
             return Ok(skipped(before));
         }
         source::check_keys(keys, source)?;
-        let winners = source::one_per_key(&self.common, keys, source)?;
+        let content = source::Content { source, landing: &landing, marker };
+        let winners = source::one_per_key(&self.common, keys, &content)?;
         source::check_outside(keys, source, &winners.rows, &table)?;
         let mut counts = Counts {
             skipped: winners.skipped,
@@ -144,22 +145,18 @@ impl Upsert {
         Ok(finished(before, table, counts))
     }
 
-    /// Assigned columns exist.
-    fn check_targets(&self, table: &Table) -> Result<(), ErrorCode> {
-        let update: &[(String, Expr)] = if let UpdateColumns::Set(set) = &self.update {
-            set
-        } else {
-            &[]
-        };
+    /// Assigned columns exist and are no keys.
+    fn check_targets(&self, keys: &Keys, table: &Table) -> Result<(), ErrorCode> {
+        let update: &[(String, Expr)] = if let UpdateColumns::Set(set) = &self.update { set } else { &[] };
         let absent: &[(String, Expr)] = match &self.absent {
-            Some(Absent {
-                action: AbsentRows::Set(set),
-                ..
-            }) => set,
+            Some(Absent { action: AbsentRows::Set(set), .. }) => set,
             _ => &[],
         };
-        let known = update.iter().chain(absent).all(|(column, _)| table.has(column));
-        if known { Ok(()) } else { Err(NO_COLUMN) }
+        let mut columns = update.iter().chain(absent).map(|(column, _)| column);
+        if columns.clone().any(|column| !table.has(column)) {
+            return Err(NO_COLUMN);
+        }
+        if columns.any(|column| keys.columns.contains(column)) { Err(SYNTAX) } else { Ok(()) }
     }
 }
 
@@ -253,7 +250,10 @@ impl Running<'_> {
         for (column, value) in set {
             target::set(self.table, &mut new, column, value.eval(Scope::target(self.table, old)));
         }
-        self.compared(old, new)
+        match self.compared(old, new) {
+            Fate::Unchanged => Fate::Keep, // only source rows are counted as unchanged
+            fate => fate,
+        }
     }
 
     fn compared(&self, old: &Row, new: Row) -> Fate {

@@ -178,8 +178,9 @@ impl Scd2 {
         let keys_if_sequence = !by_sequence || !self.common.keys.is_empty();
         let always = self.track != Track::Always || by_sequence;
         let late = self.late.is_none() || by_sequence;
+        let boundary = self.effective_at.is_none() || !by_sequence || self.absent.is_some();
         let records = self.records_deletions() && self.validity.as_ref().is_some_and(|v| v.is_deleted.is_none());
-        if one_key_set && keys_if_sequence && always && late && !records {
+        if one_key_set && keys_if_sequence && always && late && boundary && !records {
             Ok(())
         } else {
             Err(SYNTAX)

@@ -3,7 +3,8 @@
 
 use super::frame::{Frame, History, Version};
 use super::{LatePolicy, Track, time_of};
-use crate::oracle::source::{check_sequence, groups, tuple};
+use crate::oracle::clauses::Unique;
+use crate::oracle::source::{check_sequence, deduplicated, groups, tuple};
 use crate::oracle::{BAD_VALUE, DUPLICATE_KEY, ErrorCode};
 use crate::values::Row;
 
@@ -27,19 +28,22 @@ enum Item {
 /// All events of all keys.
 pub(super) fn load(frame: &mut Frame<'_>) -> Result<(), ErrorCode> {
     check_sequence(&frame.spec.common, frame.source)?;
-    let rows = &frame.source.rows;
-    for group in groups(rows, |row| frame.identity.of(frame.source, row)) {
-        let events = one_per_time(frame, &group)?;
-        let Some(key) = group.first().map(|&i| frame.identity.of(frame.source, &rows[i])) else {
-            continue;
-        };
+    let rows = match &frame.spec.common.unique {
+        Unique::Dedup(dedup) => {
+            let winners = deduplicated(dedup, Some(&frame.identity), frame.source);
+            frame.counts.skipped += winners.skipped;
+            winners.rows
+        }
+        Unique::Check | Unique::Assume => frame.source.rows.clone(),
+    };
+    for group in groups(&rows, |row| frame.identity.of(frame.source, row)) {
+        let group: Vec<&Row> = group.into_iter().map(|i| &rows[i]).collect();
+        let Some(key) = group.first().map(|row| frame.identity.of(frame.source, row)) else { continue };
+        let events = one_per_time(frame, group)?;
         let found = frame.histories.iter().position(|h| key.is_some() && h.key == key);
         let history = match found {
             Some(index) => frame.histories.swap_remove(index),
-            None => History {
-                key,
-                versions: Vec::new(),
-            },
+            None => History { key, versions: Vec::new() },
         };
         let history = replay(frame, history, events)?;
         frame.histories.push(history);
@@ -47,13 +51,13 @@ pub(super) fn load(frame: &mut Frame<'_>) -> Result<(), ErrorCode> {
     Ok(())
 }
 
-/// Per time the row with the highest further tuple, in order of time. Equal tuples must be identical rows.
-fn one_per_time(frame: &mut Frame<'_>, group: &[usize]) -> Result<Vec<Event>, ErrorCode> {
+/// Per time the row with the highest further tuple, in order of time. Equal tuples must agree.
+fn one_per_time(frame: &mut Frame<'_>, mut rows: Vec<&Row>) -> Result<Vec<Event>, ErrorCode> {
     let (source, sequence) = (frame.source, &frame.spec.common.sequence);
-    let mut rows: Vec<&Row> = group.iter().map(|&i| &source.rows[i]).collect();
     rows.sort_by_key(|row| tuple(source, row, sequence));
-    let clash =
-        |pair: &[&Row]| tuple(source, pair[0], sequence) == tuple(source, pair[1], sequence) && pair[0] != pair[1];
+    let clash = |pair: &[&Row]| {
+        tuple(source, pair[0], sequence) == tuple(source, pair[1], sequence) && !frame.agrees(pair[0], pair[1])
+    };
     if rows.windows(2).any(clash) {
         return Err(DUPLICATE_KEY);
     }
