@@ -16,7 +16,7 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExp
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
 };
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
@@ -188,8 +188,8 @@ struct WriteTask {
     change: Option<PooledWriter>,
     marks: BTreeMap<u32, Marks>,
     counts: TaskCounts,
-    rows_written: datafusion::physical_plan::metrics::Count,
-    files_written: datafusion::physical_plan::metrics::Count,
+    rows_written: Count,
+    files_written: Count,
 }
 
 /// The positions marked in one file.
@@ -299,14 +299,15 @@ impl WriteTask {
     }
 
     async fn send_returning(&mut self, changes: &Changes<'_>) -> Result<()> {
-        if self.columns.returning.is_empty() {
+        let Some(returned) = &self.job.spec.returning else {
             return Ok(());
-        }
+        };
         let choice = changes.with(&[action::INSERT, action::UPDATE, action::DELETE]);
         if choice.rows() == 0 {
             return Ok(());
         }
         let columns = changes.columns(&self.columns.returning, &choice)?;
+        let columns = conform(columns, choice.rows(), returned)?.columns().to_vec();
         let batch = returning_batch(&self.schema, &self.origin, columns, choice.rows())?;
         // Nobody listens any more: the statement has failed elsewhere.
         let _ = self.output.send(Ok(batch)).await;

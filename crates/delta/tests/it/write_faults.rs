@@ -229,7 +229,7 @@ async fn a_small_memory_pool_is_enough() {
     let table = Table::create(id_name_qty(), &["name"], &[]).await;
     let normal = session(4);
     let runtime = RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(FairSpillPool::new(2 << 20)))
+        .with_memory_pool(Arc::new(FairSpillPool::new(1 << 20)))
         .build_arc()
         .unwrap();
     let state = SessionStateBuilder::new_from_existing(normal.state())
@@ -237,7 +237,7 @@ async fn a_small_memory_pool_is_enough() {
         .build();
     let context = SessionContext::new_with_state(state);
     let names = ["p", "q", "r", "s"];
-    let rows: Vec<Row> = (0..50_000)
+    let rows: Vec<Row> = (0..10_000)
         .map(|id| insert(id, names[usize::try_from(id % 4).unwrap()], id))
         .collect();
     load(&context, table.spec().await, change_stream(&rows, 4, false))
@@ -245,11 +245,11 @@ async fn a_small_memory_pool_is_enough() {
         .unwrap();
     assert_eq!(
         lines(&table.query("SELECT count(*), count(DISTINCT id) FROM t").await),
-        ["50000,50000"]
+        ["10000,10000"]
     );
     let unpartitioned = Table::create(id_name_qty(), &[], &[]).await;
     load(&context, unpartitioned.spec().await, change_stream(&rows, 4, false))
         .await
         .unwrap();
-    assert_eq!(lines(&unpartitioned.query("SELECT count(*) FROM t").await), ["50000"]);
+    assert_eq!(lines(&unpartitioned.query("SELECT count(*) FROM t").await), ["10000"]);
 }
