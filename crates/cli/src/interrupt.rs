@@ -1,7 +1,9 @@
 //! Ctrl-C as something a statement can wait for.
 
 use std::future::pending;
+use std::thread;
 
+use tokio::runtime::Builder;
 use tokio::sync::watch;
 
 /// Counts how often Ctrl-C was pressed. From its creation on, Ctrl-C no longer ends the process by itself.
@@ -10,13 +12,20 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Listens from now on. Must be called inside the runtime.
+    /// Listens from now on, on a thread of its own: statements may keep every thread of the runtime busy.
+    ///
+    /// Should that thread not start, Ctrl-C keeps ending the process.
     pub(crate) fn listen() -> Self {
         let (sender, presses) = watch::channel(0_u64);
-        tokio::spawn(async move {
-            while tokio::signal::ctrl_c().await.is_ok() {
-                sender.send_modify(|count| *count += 1);
-            }
+        let _ = thread::Builder::new().name("interrupts".to_owned()).spawn(move || {
+            let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
+                return;
+            };
+            runtime.block_on(async {
+                while tokio::signal::ctrl_c().await.is_ok() {
+                    sender.send_modify(|count| *count += 1);
+                }
+            });
         });
         Self { presses }
     }

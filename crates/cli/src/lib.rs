@@ -13,8 +13,8 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use alluvium::{ErrorKind, LoadError, Session, SqlState};
-use tokio::runtime::{Builder, Runtime};
+use alluvium::{ErrorKind, LoadError, Session, SessionBuilder, SqlState};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use args::{Args, Input};
 use shell::{Shell, Stop};
@@ -39,56 +39,60 @@ pub fn main() -> ExitCode {
         }
     };
     panics::report_as_errors();
-    let runtime = match runtime(&args) {
-        Ok(runtime) => runtime,
+    let (control, workers) = match runtimes(&args) {
+        Ok(runtimes) => runtimes,
         Err(error) => {
             shell::report(&LoadError::internal(format!("threads cannot be started: {error}")), "");
             return ExitCode::FAILURE;
         }
     };
-    let code = run(&runtime, &args, inputs);
-    runtime.shutdown_timeout(SHUTDOWN_GRACE);
+    let code = run(&control, workers.handle(), &args, inputs);
+    workers.shutdown_timeout(SHUTDOWN_GRACE);
     code
 }
 
-fn runtime(args: &Args) -> io::Result<Runtime> {
-    let mut builder = Builder::new_multi_thread();
+/// The runtime of this thread, which waits for statements, Ctrl-C and time, and the one that runs statements. They
+/// are two, because a statement that keeps all its threads busy must not keep Ctrl-C from being noticed.
+fn runtimes(args: &Args) -> io::Result<(Runtime, Runtime)> {
+    let control = Builder::new_current_thread().enable_all().build()?;
+    let mut workers = Builder::new_multi_thread();
     if let Some(threads) = args.threads {
-        builder.worker_threads(threads.get());
+        workers.worker_threads(threads.get());
     }
-    builder.thread_stack_size(STACK_BYTES).enable_all().build()
+    Ok((control, workers.thread_stack_size(STACK_BYTES).enable_all().build()?))
 }
 
-fn run(runtime: &Runtime, args: &Args, inputs: Vec<Input>) -> ExitCode {
-    let session = match runtime.block_on(session(args)) {
-        Ok(session) => session,
-        Err(error) => {
+fn run(control: &Runtime, workers: &Handle, args: &Args, inputs: Vec<Input>) -> ExitCode {
+    let session = match control.block_on(workers.spawn(builder(args).build())) {
+        Ok(Ok(session)) => session,
+        Ok(Err(error)) => {
             shell::report(&error, "");
             return match error.kind() {
                 ErrorKind::User => ExitCode::from(USAGE),
                 _ => ExitCode::FAILURE,
             };
         }
+        Err(_) => return ExitCode::FAILURE,
     };
-    let mut shell = runtime.block_on(async { Shell::new(session, args.style(), !args.quiet) });
+    let mut shell = Shell::new(session, workers.clone(), args.style());
     if inputs.is_empty() && io::stdin().is_terminal() {
-        return repl::run(runtime, shell);
+        return repl::run(control, shell);
     }
     let inputs = if inputs.is_empty() { vec![Input::Stdin] } else { inputs };
-    match runtime.block_on(shell.run_inputs(&inputs)) {
+    match control.block_on(shell.run_inputs(&inputs)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(stop) => exit_code(&stop),
+        Err(stop) => exit_code(stop),
     }
 }
 
-fn exit_code(stop: &Stop) -> ExitCode {
+fn exit_code(stop: Stop) -> ExitCode {
     match stop {
         Stop::Failed => ExitCode::FAILURE,
         Stop::Interrupted => ExitCode::from(130),
     }
 }
 
-async fn session(args: &Args) -> Result<Session, LoadError> {
+fn builder(args: &Args) -> SessionBuilder {
     let mut builder = Session::builder().with_warehouse(args.warehouse.clone());
     if let Some(bytes) = args.memory_limit {
         builder = builder.with_memory_limit(bytes);
@@ -102,7 +106,7 @@ async fn session(args: &Args) -> Result<Session, LoadError> {
     for (key, value) in &args.settings {
         builder = builder.set(key, value);
     }
-    builder.build().await
+    builder
 }
 
 /// A failure of the program's own input or output.

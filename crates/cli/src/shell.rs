@@ -1,10 +1,13 @@
 //! Running statements and writing what they return. The prompt and the script mode both stand on it.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
+use std::thread;
 use std::time::Duration;
 
 use alluvium::script::{ScriptItem, Stmt};
 use alluvium::{LoadError, Outcome, Result as LoadResult, Session, SqlState, render_error};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::args::Input;
@@ -14,7 +17,7 @@ use crate::progress::ProgressLine;
 use crate::storage_error;
 
 /// How long a cancelled statement may take to tidy up before we stop waiting for it.
-const CANCEL_GRACE: Duration = Duration::from_secs(5);
+const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
 /// Why no further statement runs. Whatever it is, it was reported already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,19 +41,19 @@ enum End {
 pub(crate) struct Shell {
     pub(crate) session: Session,
     pub(crate) style: Style,
-    progress: bool,
+    workers: Handle,
     interrupts: Interrupts,
     /// Nobody reads standard output any more.
     closed: bool,
 }
 
 impl Shell {
-    /// A shell on `session`. Must be called inside the runtime.
-    pub(crate) fn new(session: Session, style: Style, progress: bool) -> Self {
+    /// A shell on `session`, whose statements run on `workers`.
+    pub(crate) fn new(session: Session, workers: Handle, style: Style) -> Self {
         Self {
             session,
             style,
-            progress,
+            workers,
             interrupts: Interrupts::listen(),
             closed: false,
         }
@@ -136,15 +139,18 @@ impl Shell {
     /// Parses on a thread of the runtime, whose stack is deep enough for deep nesting.
     async fn parse(&self, text: &str) -> Result<Vec<LoadResult<ScriptItem>>, Stop> {
         let (session, text) = (self.session.clone(), text.to_owned());
-        tokio::spawn(async move { session.parse_script(&text) })
+        self.workers
+            .spawn(async move { session.parse_script(&text) })
             .await
             .map_err(|_| Stop::Failed)
     }
 
     async fn execute(&mut self, stmt: Stmt) -> End {
-        let _line = ProgressLine::start(&self.session, self.progress);
+        let _line = ProgressLine::start(&self.session, !self.style.quiet);
         let session = self.session.clone();
-        let mut task = tokio::spawn(async move { session.execute_statement(&stmt).await });
+        let mut task = self
+            .workers
+            .spawn(async move { session.execute_statement(&stmt).await });
         tokio::select! {
             joined = &mut task => ended(joined),
             () = self.interrupts.pressed() => self.cancel(task).await,
@@ -165,9 +171,11 @@ impl Shell {
     }
 
     async fn read_stdin(&mut self) -> Result<Vec<u8>, Stop> {
-        let reading = tokio::task::spawn_blocking(|| {
+        let (sender, reading) = oneshot::channel();
+        // A thread of its own: nothing waits for it when Ctrl-C ends the program while it still reads.
+        thread::spawn(move || {
             let mut bytes = Vec::new();
-            io::Read::read_to_end(&mut io::stdin().lock(), &mut bytes).map(|_| bytes)
+            let _ = sender.send(io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes));
         });
         tokio::select! {
             read = reading => read

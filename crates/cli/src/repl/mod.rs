@@ -6,6 +6,7 @@ mod complete;
 mod history;
 mod meta;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ const CONTINUED: &str = "     ... ";
 type LineEditor = Editor<SqlHelper, FileHistory>;
 
 /// Runs the prompt until the user leaves it.
-pub(crate) fn run(runtime: &Runtime, shell: Shell) -> ExitCode {
+pub(crate) fn run(control: &Runtime, shell: Shell) -> ExitCode {
     let mut editor = match editor(&shell) {
         Ok(editor) => editor,
         Err(error) => {
@@ -40,16 +41,13 @@ pub(crate) fn run(runtime: &Runtime, shell: Shell) -> ExitCode {
     };
     let history = history::file().filter(|file| !file.exists() || editor.load_history(file).is_ok());
     let mut repl = Repl {
-        runtime,
+        control,
         shell,
+        history,
         wide: None,
     };
     repl.greet();
-    let code = repl.read_lines(&mut editor);
-    if let Some(file) = history {
-        let _ = editor.append_history(&file);
-    }
-    code
+    repl.read_lines(&mut editor)
 }
 
 fn editor(shell: &Shell) -> rustyline::Result<LineEditor> {
@@ -68,8 +66,9 @@ fn terminal_error(error: &ReadlineError) -> LoadError {
 }
 
 struct Repl<'a> {
-    runtime: &'a Runtime,
+    control: &'a Runtime,
     shell: Shell,
+    history: Option<PathBuf>,
     /// The format to come back to when `\x` is switched off.
     wide: Option<Format>,
 }
@@ -103,12 +102,12 @@ impl Repl<'_> {
             match buffer.push(&line) {
                 Entry::Blank | Entry::More => {}
                 Entry::Statements(text) => {
-                    remember(editor, &text);
+                    self.remember(editor, &text);
                     self.run_statements(&text);
                 }
                 Entry::Command(Command::Quit) => return ExitCode::SUCCESS,
                 Entry::Command(command) => {
-                    remember(editor, &line);
+                    self.remember(editor, &line);
                     // What went wrong was said; the prompt goes on.
                     let _ = self.run_command(command);
                 }
@@ -116,9 +115,19 @@ impl Repl<'_> {
         }
     }
 
+    /// Keeps `text` at once, so that it survives a terminal that is closed.
+    fn remember(&self, editor: &mut LineEditor, text: &str) {
+        if !history::may_keep(text) || !matches!(editor.add_history_entry(text), Ok(true)) {
+            return;
+        }
+        if let Some(file) = &self.history {
+            let _ = editor.append_history(file);
+        }
+    }
+
     fn run_statements(&mut self, text: &str) {
         self.shell.forget_interrupts();
-        let _ = self.runtime.block_on(self.shell.run_text(text, None));
+        let _ = self.control.block_on(self.shell.run_text(text, None));
     }
 
     fn run_command(&mut self, command: Command) -> Result<(), Stop> {
@@ -136,7 +145,7 @@ impl Repl<'_> {
             Command::Vertical => self.toggle_vertical(),
             Command::Include(path) => {
                 self.shell.forget_interrupts();
-                self.runtime.block_on(self.shell.run_inputs(&[Input::File(path)]))
+                self.control.block_on(self.shell.run_inputs(&[Input::File(path)]))
             }
             Command::Wrong(message) => {
                 let error = LoadError::new(SqlState::Syntax, message).hint("\\? lists the commands.");
@@ -217,12 +226,6 @@ impl Repl<'_> {
                 self.say("Columns are shown as lines.")
             }
         }
-    }
-}
-
-fn remember(editor: &mut LineEditor, text: &str) {
-    if history::may_keep(text) {
-        let _ = editor.add_history_entry(text);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The binary as scripts and people meet it.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot start its program has failed")]
+
 mod errors;
 mod formats;
 mod inputs;
