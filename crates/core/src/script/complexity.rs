@@ -29,7 +29,7 @@ pub(super) fn check<'t>(tokens: impl Iterator<Item = &'t TokenWithSpan>) -> Resu
         measure.take(&found.token);
         measure.judge(found.span)?;
     }
-    Ok(measure.deepest)
+    Ok(measure.deepest.max(measure.statements))
 }
 
 /// The depth of the most nested statement of a script, but for those that [`check`] refuses.
@@ -48,10 +48,12 @@ struct Measure {
     depth: usize,
     deepest: usize,
     run: usize,
+    before: (usize, usize),
     chain: usize,
     prefixes: usize,
     read_twice: usize,
     explains: usize,
+    statements: usize,
     last: Option<Keyword>,
 }
 
@@ -86,7 +88,7 @@ impl Measure {
                 self.pop(Closer::Angle);
             }
             Token::Comma => {
-                self.operand();
+                self.clear();
                 self.chain = 0;
             }
             Token::Word(word) if word.quote_style.is_none() => self.take_word(word.keyword),
@@ -108,8 +110,10 @@ impl Measure {
                 self.operator();
                 self.prefixes += 1;
                 self.explains += usize::from(keyword == Keyword::EXPLAIN);
+                self.statements += usize::from(keyword == Keyword::EXPLAIN);
             }
             keyword => {
+                self.statements += usize::from(takes_statement(keyword));
                 self.chain += usize::from(is_infix(keyword));
                 self.operand();
             }
@@ -117,27 +121,39 @@ impl Measure {
     }
 
     fn operator(&mut self) {
+        self.before = (0, 0);
         self.run += 1;
         self.chain += 1;
     }
 
-    /// The end of a run of prefix operators.
+    /// The end of a run of prefix operators. It still counts when the operand is the name of a function.
     fn operand(&mut self) {
+        if self.run > 0 {
+            self.before = (self.run, self.prefixes);
+        }
+        self.run = 0;
+        self.prefixes = 0;
+    }
+
+    fn clear(&mut self) {
+        self.before = (0, 0);
         self.run = 0;
         self.prefixes = 0;
     }
 
     fn push(&mut self, closer: Closer, special: bool) {
+        self.operand();
+        let (run, prefixes) = self.before;
         let level = Level {
             closer,
-            weight: self.run + 1,
-            read_twice: self.prefixes + usize::from(special),
+            weight: run + 1,
+            read_twice: prefixes + usize::from(special),
             outer_chain: self.chain,
         };
         self.depth += level.weight;
         self.read_twice += level.read_twice;
         self.open.push(level);
-        self.operand();
+        self.clear();
         self.chain = 0;
     }
 
@@ -145,7 +161,7 @@ impl Measure {
         if let Some(level) = self.open.pop_if(|level| level.closer == closer) {
             self.depth -= level.weight;
             self.read_twice -= level.read_twice;
-            self.operand();
+            self.clear();
             self.chain = level.outer_chain;
         }
     }
@@ -160,8 +176,10 @@ impl Measure {
                 .hint("Split it into several statements, or flatten the expression."));
         }
         if self.chain > LONGEST_CHAIN {
-            return Err(too_complex("the statement has too many operators in a row", at)
-                .hint("Put the values into a table or a VALUES list, or split the statement."));
+            return Err(
+                too_complex("the statement has too many operators in a row", at)
+                    .hint("Put the values into a table or a VALUES list, or split the statement."),
+            );
         }
         Ok(())
     }
@@ -184,6 +202,15 @@ fn is_operand(token: &Token) -> bool {
 fn is_prefix(keyword: Keyword) -> bool {
     use Keyword::*;
     matches!(keyword, NOT | INTERVAL | EXPLAIN | PRIOR | BINARY)
+}
+
+/// Words behind which a whole statement may stand.
+fn takes_statement(keyword: Keyword) -> bool {
+    use Keyword::*;
+    matches!(
+        keyword,
+        PREPARE | IF | WHILE | BEGIN | THEN | ELSE | DESCRIBE | DESC
+    )
 }
 
 /// Words that join two operands into a tree.

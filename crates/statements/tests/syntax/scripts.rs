@@ -83,7 +83,10 @@ fn the_examples_of_the_help_texts_are_statements() {
     ] {
         let example = help.split("```sql\n").nth(1).unwrap().split("```").next().unwrap();
         // The DDL of the examples is a command of its own, which this registry does not know.
-        let loads: Vec<&str> = example.split("\n\n").filter(|part| !part.starts_with("CREATE TABLE")).collect();
+        let loads: Vec<&str> = example
+            .split("\n\n")
+            .filter(|part| !part.starts_with("CREATE TABLE"))
+            .collect();
         assert!(script(&loads.join("\n")).iter().all(Result::is_ok), "{example}");
     }
 }
