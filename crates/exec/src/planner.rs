@@ -81,3 +81,62 @@ fn one<S: RowSpec>(inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn Executio
         _ => Err(LoadError::internal(format!("{} takes one input", S::NAME)).into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::functions_aggregate::count::count;
+    use datafusion::logical_expr::LogicalPlanBuilder;
+    use datafusion::prelude::{col, lit};
+
+    use super::*;
+    use crate::testing::{batch, ints, rows, run, session, source};
+    use crate::unique_keys::UniqueKeysNode;
+
+    /// Three columns, checked by key `a`, with one key twice.
+    fn checked(keys: [i64; 3]) -> LogicalPlanBuilder {
+        let input = batch(vec![
+            ("a", ints(keys.map(Some))),
+            ("b", ints([4, 5, 6].map(Some))),
+            ("c", ints([7, 8, 9].map(Some))),
+        ]);
+        let spec = UniqueKeysSpec::new("t", vec!["a".into()]);
+        let plan = UniqueKeysNode::try_new(source(&input, 2), spec).unwrap().into_plan();
+        LogicalPlanBuilder::from(plan)
+    }
+
+    #[tokio::test]
+    async fn a_filter_above_does_not_hide_rows_from_a_check() {
+        let plan = checked([1, 1, 2])
+            .filter(col("a").gt(lit(1i64)))
+            .unwrap()
+            .build()
+            .unwrap();
+        assert_eq!(run(&session(2, 2), plan).await.unwrap_err().code(), "21000");
+    }
+
+    #[tokio::test]
+    async fn counting_rows_does_not_skip_a_check() {
+        let counted = |keys| {
+            let plan = checked(keys).aggregate(Vec::<datafusion::prelude::Expr>::new(), vec![count(lit(1i64))]);
+            plan.unwrap().build().unwrap()
+        };
+        assert_eq!(
+            run(&session(2, 2), counted([1, 1, 2])).await.unwrap_err().code(),
+            "21000"
+        );
+        assert_eq!(rows(&run(&session(2, 2), counted([1, 3, 2])).await.unwrap()), ["3"]);
+    }
+
+    #[tokio::test]
+    async fn columns_that_nobody_needs_are_not_read() {
+        let plan = checked([1, 3, 2]).project(vec![col("b")]).unwrap().build().unwrap();
+        let text = session(2, 2)
+            .state()
+            .optimize(&plan)
+            .unwrap()
+            .display_indent()
+            .to_string();
+        assert!(text.contains("UniqueKeys: keys=[a]"), "{text}");
+        assert!(text.contains("TableScan: s projection=[a, b]"), "{text}");
+    }
+}
