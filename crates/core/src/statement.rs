@@ -41,6 +41,11 @@ pub trait Statement: Debug + Display + Send + Sync {
     /// Whether it changes tables or the catalog, so that read-only sessions refuse it.
     fn effect(&self) -> Effect;
 
+    /// How often it may start again after a concurrent commit, where the statement says so.
+    fn max_attempts(&self) -> Option<usize> {
+        None
+    }
+
     /// Resolves names and types against the session and its tables, and builds the plan.
     async fn plan(&self, state: &SessionState) -> Result<LogicalPlan>;
 }

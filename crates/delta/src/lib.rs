@@ -1,10 +1,12 @@
 //! The only crate that knows Delta Lake: opening tables, reading them for a load, writing and committing.
 
+pub mod history;
 pub mod provider;
+pub mod repin;
 pub mod scan;
 pub mod table;
 pub mod write;
 
 pub use provider::DeltaTable;
 pub use scan::TargetScan;
-pub use table::{FileTask, TableHandle, TableSnapshot};
+pub use table::{FileTask, TableHandle, TableLocator, TableSnapshot};

@@ -1,1 +1,26 @@
-//! Placeholder.
+//! The load statements: one folder each, from the grammar of its clauses to a plan. They know tables, but not sessions.
+
+mod bind;
+pub mod insert_only;
+pub mod kind;
+pub mod merge_overwrite;
+pub mod scd2;
+mod preparing;
+mod storable;
+pub mod upsert;
+
+use std::sync::Arc;
+
+use alluvium_core::StatementKind;
+
+pub use preparing::preparing;
+pub use storable::storable_type;
+
+/// The statements, in the order in which help lists them.
+pub fn builtin() -> Vec<Arc<dyn StatementKind>> {
+    vec![
+        Arc::new(upsert::Upsert::new()),
+        Arc::new(insert_only::InsertOnly::new()),
+        Arc::new(merge_overwrite::MergeOverwrite::new()),
+    ]
+}

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use alluvium_core::Result;
 use futures::TryStreamExt;
 use object_store::path::Path as StorePath;
 use object_store::{ObjectStore, ObjectStoreExt};
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn local_and_remote_listings_agree() -> Result<()> {
+    async fn local_and_remote_listings_agree() {
         let dir = std::env::temp_dir().join(format!("alluvium-listing-{}", uuid::Uuid::new_v4()));
         for table in ["a", "s/b", "s/c", "a/nested", "public/ignored"] {
             make(&dir, table);
@@ -130,6 +129,5 @@ mod tests {
         let store = LocalFileSystem::new_with_prefix(&root).unwrap();
         assert_eq!(remote(&store, "public").await.unwrap(), expected);
         std::fs::remove_dir_all(dir).unwrap();
-        Ok(())
     }
 }

@@ -1,0 +1,5 @@
+//! Integration tests of the facade: one binary, because linking is slow.
+
+mod catalog;
+mod ddl;
+mod support;

@@ -1,0 +1,220 @@
+//! `KEYS`: the columns that identify a row, `WITHIN`, and the join of the source with the target's stored keys.
+
+use alluvium_core::syntax::{KeyNulls, Keys};
+use alluvium_core::{LoadError, Result, SqlState};
+use alluvium_exec::checked_cast::sql_type_name;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, JoinType, NullEquality, TableReference};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast::Spanned;
+use datafusion::sql::sqlparser::tokenizer::Span;
+
+use super::columns::{Columns, find};
+use super::expr::{bind_condition, col, join_key};
+use super::source::{SourceRows, ident_name};
+use super::target::TargetTable;
+
+/// A resolved `KEYS` clause.
+#[derive(Debug, Clone)]
+pub(crate) struct KeySet {
+    /// The key columns; they are in source and target.
+    pub columns: Vec<String>,
+    /// What a NULL in a key means.
+    pub nulls: KeyNulls,
+    /// `WITHIN`, if written.
+    pub within: Option<Within>,
+    /// The clause.
+    pub span: Span,
+}
+
+/// `WITHIN (predicate)` on both sides of the load.
+#[derive(Debug, Clone)]
+pub(crate) struct Within {
+    /// Over stored rows.
+    pub of_target: Expr,
+    /// The same over source rows.
+    pub of_source: Expr,
+    /// Whether it uses key columns only, so that a row outside cannot have a key inside.
+    pub keys_only: bool,
+    /// The predicate as written.
+    pub text: String,
+}
+
+impl KeySet {
+    /// Checks that every key column is in source and target, lands, and can be compared.
+    pub fn resolve(
+        state: &SessionState,
+        keys: &Keys,
+        source: &SourceRows,
+        table: &TargetTable,
+        columns: &Columns,
+    ) -> Result<Self> {
+        let target_names: Vec<String> = columns.schema.fields().iter().map(|f| f.name().clone()).collect();
+        let mut names = Vec::with_capacity(keys.columns.len());
+        for ident in &keys.columns {
+            let name = find(state, ident, &source.names(), "the source")?;
+            find(state, ident, &target_names, &format!("table \"{}\"", table.name))?;
+            if names.contains(&name) {
+                return Err(LoadError::new(SqlState::DuplicateColumn, format!("key column \"{name}\" is listed twice"))
+                    .hint("List each key column once.")
+                    .at(ident.span));
+            }
+            if !columns.lands(&name) {
+                return Err(LoadError::new(SqlState::Syntax, format!("COLUMNS leaves out key column \"{name}\""))
+                    .hint("Add it to COLUMNS: an inserted row needs its key.")
+                    .at(ident.span));
+            }
+            check_comparable(&name, columns, ident.span)?;
+            names.push(name);
+        }
+        let within = keys.within.as_ref().map(|predicate| Within::resolve(state, predicate, &names, source, table, columns));
+        Ok(Self {
+            columns: names,
+            nulls: keys.nulls,
+            within: within.transpose()?,
+            span: keys.span,
+        })
+    }
+
+    /// Whether NULL keys are one key.
+    pub fn nulls_equal(&self) -> bool {
+        self.nulls == KeyNulls::NotDistinct
+    }
+}
+
+fn check_comparable(name: &str, columns: &Columns, span: Span) -> Result<()> {
+    match columns.target_type(name) {
+        Some(nested) if nested.is_nested() => Err(LoadError::new(
+            SqlState::DatatypeMismatch,
+            format!("key column \"{name}\" has type {}, which cannot be a key", sql_type_name(nested)),
+        )
+        .hint("Use columns of plain types as the key.")
+        .at(span)),
+        _ => Ok(()),
+    }
+}
+
+impl Within {
+    fn resolve(
+        state: &SessionState,
+        predicate: &datafusion::sql::sqlparser::ast::Expr,
+        keys: &[String],
+        source: &SourceRows,
+        table: &TargetTable,
+        columns: &Columns,
+    ) -> Result<Self> {
+        let schema = table.scan(&columns.schema)?;
+        let of_target = bind_condition(state, "WITHIN", predicate, schema.schema())?;
+        let used = columns_of(&of_target)?;
+        if let Some(missing) = used.iter().find(|name| !columns.lands(name)) {
+            return Err(LoadError::new(
+                SqlState::UndefinedColumn,
+                format!("column \"{missing}\" of WITHIN does not exist in the source"),
+            )
+            .hint("WITHIN is checked on every source row, so the source needs its columns.")
+            .at(predicate.span()));
+        }
+        Ok(Self {
+            of_source: requalified(of_target.clone(), &source.alias)?,
+            keys_only: used.iter().all(|name| keys.contains(name)),
+            of_target,
+            text: predicate.to_string(),
+        })
+    }
+}
+
+/// The names of the columns in `expr`.
+pub(crate) fn columns_of(expr: &Expr) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    expr.apply(|e| {
+        if let Expr::Column(column) = e {
+            names.push(column.name.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(names)
+}
+
+/// `expr` with every column taken from `relation`.
+pub(crate) fn requalified(expr: Expr, relation: &TableReference) -> Result<Expr> {
+    let moved = expr.transform(|e| match e {
+        Expr::Column(column) => Ok(Transformed::yes(col(relation, &column.name))),
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(moved.data)
+}
+
+/// Joins source rows (left, the build side) with stored rows (right) on the key columns.
+pub(crate) struct KeyJoin<'a> {
+    /// The key.
+    pub keys: &'a KeySet,
+    /// The key columns' types.
+    pub columns: &'a Columns,
+    /// The source's alias.
+    pub source: &'a TableReference,
+    /// The target's alias.
+    pub target: &'a TableReference,
+    /// Left or full.
+    pub join_type: JoinType,
+    /// A further condition for a match.
+    pub filter: Option<Expr>,
+}
+
+impl KeyJoin<'_> {
+    /// Builds the join.
+    pub fn build(self, left: LogicalPlan, right: LogicalPlan) -> Result<LogicalPlanBuilder> {
+        let (left, left_keys) = self.side(left, self.source, "s")?;
+        let (right, right_keys) = self.side(right, self.target, "t")?;
+        let null_equality = match self.keys.nulls_equal() {
+            true => NullEquality::NullEqualsNull,
+            false => NullEquality::NullEqualsNothing,
+        };
+        let keys = (left_keys, right_keys);
+        Ok(LogicalPlanBuilder::from(left).join_detailed(right, self.join_type, keys, self.filter, null_equality)?)
+    }
+
+    /// Float keys are joined on a column of their own, in which equal numbers are equal bits.
+    fn side(&self, plan: LogicalPlan, relation: &TableReference, tag: &str) -> Result<(LogicalPlan, Vec<Column>)> {
+        let mut exprs: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+        let plain = exprs.len();
+        let mut keys = Vec::new();
+        for (i, name) in self.keys.columns.iter().enumerate() {
+            match self.columns.target_type(name) {
+                Some(float @ (DataType::Float16 | DataType::Float32 | DataType::Float64)) => {
+                    let joined = format!("__load_key_{tag}{i}");
+                    exprs.push(join_key(col(relation, name), float).alias(&joined));
+                    keys.push(Column::new_unqualified(joined));
+                }
+                _ => keys.push(Column::new(Some(relation.clone()), name)),
+            }
+        }
+        let plan = match exprs.len() > plain {
+            true => LogicalPlanBuilder::from(plan).project(exprs)?.build()?,
+            false => plan,
+        };
+        Ok((plan, keys))
+    }
+}
+
+/// The names of an identifier list among the source's columns.
+pub(crate) fn source_columns(
+    state: &SessionState,
+    idents: &[datafusion::sql::sqlparser::ast::Ident],
+    source: &SourceRows,
+) -> Result<Vec<String>> {
+    let names = source.names();
+    idents.iter().map(|ident| find(state, ident, &names, "the source")).collect()
+}
+
+/// The name of a clause's expression when it is nothing but a column.
+pub(crate) fn plain_column(state: &SessionState, expr: &datafusion::sql::sqlparser::ast::Expr) -> Option<String> {
+    use datafusion::sql::sqlparser::ast::Expr as SqlExpr;
+    match expr {
+        SqlExpr::Identifier(ident) => Some(ident_name(state, ident)),
+        SqlExpr::CompoundIdentifier(parts) => parts.last().map(|ident| ident_name(state, ident)),
+        SqlExpr::Nested(inner) => plain_column(state, inner),
+        _ => None,
+    }
+}
