@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 use alluvium_core::secrets::{is_secret_key, redact};
 use alluvium_core::{LoadError, Result, SqlState};
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder, TimestampMicrosecondArray,
-    UInt64Array,
+    ArrayRef, BooleanArray, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder,
+    TimestampMicrosecondArray, UInt64Array,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -88,8 +88,11 @@ pub fn detail_schema() -> SchemaRef {
 pub async fn history(snapshot: &TableSnapshot, limit: Option<usize>) -> Result<RecordBatch> {
     let store = snapshot.log_store().object_store(None);
     let failed = |e: object_store::Error| {
-        LoadError::new(SqlState::Storage, format!("reading the history of table \"{}\" failed", snapshot.name()))
-            .detail(redact(&e.to_string()))
+        LoadError::new(
+            SqlState::Storage,
+            format!("reading the history of table \"{}\" failed", snapshot.name()),
+        )
+        .detail(redact(&e.to_string()))
     };
     let mut commits: Vec<(i64, ObjectMeta)> = store
         .list(Some(&Path::from("_delta_log")))
@@ -100,8 +103,14 @@ pub async fn history(snapshot: &TableSnapshot, limit: Option<usize>) -> Result<R
     commits.retain(|(version, _)| u64::try_from(*version).is_ok_and(|version| version <= snapshot.version()));
     commits.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
     commits.truncate(limit.unwrap_or(usize::MAX));
-    let read = commits.into_iter().map(|(version, object)| read_commit(store.as_ref(), version, object));
-    let entries: Vec<Entry> = stream::iter(read).buffered(READ_AHEAD).try_collect().await.map_err(failed)?;
+    let read = commits
+        .into_iter()
+        .map(|(version, object)| read_commit(store.as_ref(), version, object));
+    let entries: Vec<Entry> = stream::iter(read)
+        .buffered(READ_AHEAD)
+        .try_collect()
+        .await
+        .map_err(failed)?;
     let text = |part: fn(&Entry) -> Option<String>| -> ArrayRef {
         Arc::new(entries.iter().map(part).collect::<StringArray>())
     };
@@ -133,13 +142,15 @@ struct Entry {
 
 async fn read_commit(store: &dyn ObjectStore, version: i64, object: ObjectMeta) -> object_store::Result<Entry> {
     let bytes = store.get(&object.location).await?.bytes().await?;
-    let info = bytes.split(|byte| *byte == b'\n').find_map(|line| match serde_json::from_slice(line).ok()? {
-        Value::Object(mut action) => match action.remove("commitInfo")? {
-            Value::Object(info) => Some(info),
+    let info = bytes
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| match serde_json::from_slice(line).ok()? {
+            Value::Object(mut action) => match action.remove("commitInfo")? {
+                Value::Object(info) => Some(info),
+                _ => None,
+            },
             _ => None,
-        },
-        _ => None,
-    });
+        });
     Ok(Entry {
         version,
         written: object.last_modified.timestamp_millis(),
@@ -150,7 +161,9 @@ async fn read_commit(store: &dyn ObjectStore, version: i64, object: ObjectMeta) 
 impl Entry {
     /// Microseconds.
     fn timestamp(&self) -> Option<i64> {
-        let said = ["inCommitTimestamp", "timestamp"].iter().find_map(|key| self.info.get(*key)?.as_i64());
+        let said = ["inCommitTimestamp", "timestamp"]
+            .iter()
+            .find_map(|key| self.info.get(*key)?.as_i64());
         said.unwrap_or(self.written).checked_mul(1000)
     }
 
@@ -172,7 +185,11 @@ fn redacted(value: &Value) -> Value {
         return value.clone();
     };
     let shown = map.iter().map(|(key, value)| {
-        let value = if is_secret_key(key) { Value::from("***") } else { value.clone() };
+        let value = if is_secret_key(key) {
+            Value::from("***")
+        } else {
+            value.clone()
+        };
         (key.clone(), value)
     });
     Value::Object(shown.collect())
@@ -186,15 +203,22 @@ fn redacted(value: &Value) -> Value {
 pub async fn files(snapshot: &TableSnapshot) -> Result<RecordBatch> {
     let files = snapshot.files().await?;
     let partition_values = files.iter().map(|file| {
-        let values = file.raw_partition_values.iter().map(|(k, v)| (k.clone(), v.clone().map_or(Value::Null, Value::from)));
+        let values = file
+            .raw_partition_values
+            .iter()
+            .map(|(k, v)| (k.clone(), v.clone().map_or(Value::Null, Value::from)));
         Some(Value::Object(values.collect()).to_string())
     });
     let columns: Vec<ArrayRef> = vec![
-        Arc::new(StringArray::from_iter_values(files.iter().map(|file| file.path.as_str()))),
+        Arc::new(StringArray::from_iter_values(
+            files.iter().map(|file| file.path.as_str()),
+        )),
         Arc::new(partition_values.collect::<StringArray>()),
         Arc::new(files.iter().map(|file| file.size).collect::<UInt64Array>()),
         Arc::new(files.iter().map(|file| file.num_records).collect::<UInt64Array>()),
-        Arc::new(BooleanArray::from_iter(files.iter().map(|file| Some(file.deletion_vector.is_some())))),
+        Arc::new(BooleanArray::from_iter(
+            files.iter().map(|file| Some(file.deletion_vector.is_some())),
+        )),
     ];
     Ok(RecordBatch::try_new(files_schema(), columns)?)
 }
@@ -207,10 +231,21 @@ pub async fn files(snapshot: &TableSnapshot) -> Result<RecordBatch> {
 pub async fn detail(snapshot: &TableSnapshot) -> Result<RecordBatch> {
     let files = snapshot.files().await?;
     let (metadata, protocol) = (snapshot.eager().metadata(), snapshot.eager().protocol());
-    let properties = snapshot.properties().iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+    let properties = snapshot
+        .properties()
+        .iter()
+        .map(|(key, value)| (key.clone(), Value::from(value.as_str())));
     let properties = redacted(&Value::Object(properties.collect())).to_string();
-    let reader = protocol.reader_features().into_iter().flatten().map(|f| f.as_ref().to_owned());
-    let writer = protocol.writer_features().into_iter().flatten().map(|f| f.as_ref().to_owned());
+    let reader = protocol
+        .reader_features()
+        .into_iter()
+        .flatten()
+        .map(|f| f.as_ref().to_owned());
+    let writer = protocol
+        .writer_features()
+        .into_iter()
+        .flatten()
+        .map(|f| f.as_ref().to_owned());
     let mut features: Vec<String> = reader.chain(writer).collect();
     features.sort();
     features.dedup();
@@ -223,7 +258,9 @@ pub async fn detail(snapshot: &TableSnapshot) -> Result<RecordBatch> {
         text(metadata.description()),
         text(Some(&redact(snapshot.location().as_str()))),
         timestamps(vec![metadata.created_time().and_then(|ms| ms.checked_mul(1000))]),
-        Arc::new(Int64Array::from(vec![i64::try_from(snapshot.version()).unwrap_or(i64::MAX)])),
+        Arc::new(Int64Array::from(vec![
+            i64::try_from(snapshot.version()).unwrap_or(i64::MAX),
+        ])),
         list(snapshot.partition_columns()),
         number(u64::try_from(files.len()).unwrap_or(u64::MAX)),
         number(files.iter().map(|file| file.size).sum()),
@@ -236,7 +273,11 @@ pub async fn detail(snapshot: &TableSnapshot) -> Result<RecordBatch> {
 }
 
 fn schema<const N: usize>(columns: [(&str, DataType, bool); N]) -> SchemaRef {
-    Arc::new(Schema::new(columns.map(|(name, data_type, nullable)| Field::new(name, data_type, nullable)).to_vec()))
+    Arc::new(Schema::new(
+        columns
+            .map(|(name, data_type, nullable)| Field::new(name, data_type, nullable))
+            .to_vec(),
+    ))
 }
 
 fn timestamp_type() -> DataType {

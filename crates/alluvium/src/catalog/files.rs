@@ -50,7 +50,9 @@ fn format_of(name: &str) -> Option<(Format, FileCompressionType)> {
         Some((stem, "zst")) => (stem, FileCompressionType::ZSTD),
         _ => (lower.as_str(), FileCompressionType::UNCOMPRESSED),
     };
-    let (_, format) = FORMATS.iter().find(|(ending, _)| stem.len() > ending.len() && stem.ends_with(ending))?;
+    let (_, format) = FORMATS
+        .iter()
+        .find(|(ending, _)| stem.len() > ending.len() && stem.ends_with(ending))?;
     let compressed = compression != FileCompressionType::UNCOMPRESSED;
     (*format != Format::Parquet || !compressed).then_some((*format, compression))
 }
@@ -89,7 +91,9 @@ impl FileTables {
                 .file_compression_type(compression)
                 .file_extension("")
                 .to_listing_options(config, defaults),
-            Format::Parquet => ParquetReadOptions::default().file_extension("").to_listing_options(config, defaults),
+            Format::Parquet => ParquetReadOptions::default()
+                .file_extension("")
+                .to_listing_options(config, defaults),
         }
     }
 }
@@ -105,15 +109,19 @@ impl UrlTableFactory for FileTables {
         let options = self.options(format, compression);
         let inferred = options.infer_schema(&self.state, &url).await?;
         if inferred.fields().is_empty() {
-            return Err(LoadError::new(SqlState::UndefinedTable, format!("no data in '{}'", redact(name)))
-                .hint("The file is empty, or no file matches the pattern.")
-                .into());
+            return Err(
+                LoadError::new(SqlState::UndefinedTable, format!("no data in '{}'", redact(name)))
+                    .hint("The file is empty, or no file matches the pattern.")
+                    .into(),
+            );
         }
         let schema = match format {
             Format::Csv(_) => microseconds(&inferred),
             Format::Json | Format::Parquet => inferred,
         };
-        let config = ListingTableConfig::new(url).with_listing_options(options).with_schema(schema);
+        let config = ListingTableConfig::new(url)
+            .with_listing_options(options)
+            .with_schema(schema);
         let table: Arc<dyn TableProvider> = Arc::new(ListingTable::try_new(config)?);
         Ok(Some(table))
     }
@@ -126,9 +134,11 @@ fn check_exists(name: &str) -> Result<()> {
         return Ok(());
     }
     let shown: String = name.chars().flat_map(char::escape_default).collect();
-    Err(LoadError::new(SqlState::UndefinedTable, format!("file '{shown}' does not exist"))
-        .hint("Relative paths are looked up from the current directory.")
-        .into())
+    Err(
+        LoadError::new(SqlState::UndefinedTable, format!("file '{shown}' does not exist"))
+            .hint("Relative paths are looked up from the current directory.")
+            .into(),
+    )
 }
 
 /// Timestamps found in text become microseconds: rows behind the ones that were looked at may have more digits than
@@ -150,10 +160,22 @@ mod tests {
 
     #[test]
     fn only_data_file_endings_are_paths() {
-        assert_eq!(format_of("x/Y.CSV"), Some((Format::Csv(','), FileCompressionType::UNCOMPRESSED)));
+        assert_eq!(
+            format_of("x/Y.CSV"),
+            Some((Format::Csv(','), FileCompressionType::UNCOMPRESSED))
+        );
         assert_eq!(format_of("x.json.gz"), Some((Format::Json, FileCompressionType::GZIP)));
         assert_eq!(format_of("s3://b/*.parquet").map(|f| f.0), Some(Format::Parquet));
-        for name in ["..", "../x", "/etc/passwd", "t", ".csv", "a.csv/..", "x.parquet.gz", "csv"] {
+        for name in [
+            "..",
+            "../x",
+            "/etc/passwd",
+            "t",
+            ".csv",
+            "a.csv/..",
+            "x.parquet.gz",
+            "csv",
+        ] {
             assert_eq!(format_of(name), None, "{name}");
         }
     }

@@ -44,8 +44,12 @@ pub(crate) async fn install(
     storage_options: HashMap<String, String>,
 ) -> Result<SessionState> {
     let names = state.config_options().catalog.clone();
-    let locator =
-        TableLocator::try_new(warehouse, storage_options, &names.default_catalog, &names.default_schema)?;
+    let locator = TableLocator::try_new(
+        warehouse,
+        storage_options,
+        &names.default_catalog,
+        &names.default_schema,
+    )?;
     locator.refresh().await?;
     let catalogs = Arc::clone(state.catalog_list());
     let previous: Arc<dyn CatalogProvider> = match catalogs.catalog(&names.default_catalog) {
@@ -68,7 +72,10 @@ pub(crate) async fn install(
 pub(crate) async fn find(state: &SessionState, name: &TableReference) -> Result<Option<Arc<dyn TableProvider>>> {
     let resolved = resolve(state, name);
     let schema = resolved.schema().unwrap_or_default();
-    let Some(catalog) = resolved.catalog().and_then(|catalog| state.catalog_list().catalog(catalog)) else {
+    let Some(catalog) = resolved
+        .catalog()
+        .and_then(|catalog| state.catalog_list().catalog(catalog))
+    else {
         return Ok(None);
     };
     match catalog.schema(schema) {
@@ -80,5 +87,7 @@ pub(crate) async fn find(state: &SessionState, name: &TableReference) -> Result<
 /// `name` with the session's current catalog and schema filled in.
 pub(crate) fn resolve(state: &SessionState, name: &TableReference) -> TableReference {
     let names = &state.config_options().catalog;
-    name.clone().resolve(&names.default_catalog, &names.default_schema).into()
+    name.clone()
+        .resolve(&names.default_catalog, &names.default_schema)
+        .into()
 }

@@ -73,9 +73,11 @@ impl CatalogProvider for WarehouseCatalog {
 
     fn deregister_schema(&self, name: &str, cascade: bool) -> Result<Option<Arc<dyn SchemaProvider>>> {
         if self.locator.tables().contains_key(name) {
-            return Err(LoadError::unsupported(format!("schema \"{name}\" holds Delta tables and cannot be dropped"))
-                .hint("Drop its tables one by one: the schema goes with the last.")
-                .into());
+            return Err(
+                LoadError::unsupported(format!("schema \"{name}\" holds Delta tables and cannot be dropped"))
+                    .hint("Drop its tables one by one: the schema goes with the last.")
+                    .into(),
+            );
         }
         self.previous.deregister_schema(name, cascade)
     }

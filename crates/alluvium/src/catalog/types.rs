@@ -44,7 +44,10 @@ pub(crate) fn arrow_type(state: &SessionState, ty: &SqlType) -> Result<DataType>
         format: None,
     };
     let schema = DFSchema::empty();
-    let named = ast::ExprWithAlias { expr: cast, alias: None };
+    let named = ast::ExprWithAlias {
+        expr: cast,
+        alias: None,
+    };
     let expr = state.create_logical_expr_from_sql_expr(named, &schema)?;
     Ok(expr.get_type(&schema)?)
 }

@@ -37,7 +37,9 @@ impl StatementKind for CreateExternalTableKind {
     fn claims(&self, parser: &Parser<'_>) -> bool {
         let head = are_words(parser, 0, &["CREATE", "EXTERNAL", "TABLE"])
             || are_words(parser, 0, &["CREATE", "OR", "REPLACE", "EXTERNAL", "TABLE"]);
-        head && ["DELTATABLE", "DELTA"].iter().any(|format| outer_words(parser, "AS", format))
+        head && ["DELTATABLE", "DELTA"]
+            .iter()
+            .any(|format| outer_words(parser, "AS", format))
     }
 
     fn parse(&self, cursor: &mut Cursor<'_, '_>, _with: Option<With>) -> Result<Arc<dyn Statement>> {
@@ -84,8 +86,11 @@ fn parse(parser: &mut Parser<'_>) -> Result<CreateExternalTable> {
     let if_not_exists = eat(parser, &["IF", "NOT", "EXISTS"]);
     let (name, _) = words::table_name(parser)?;
     if parser.peek_token_ref().token == Token::LParen {
-        return Err(LoadError::new(SqlState::Syntax, "the columns of an existing Delta table cannot be listed")
-            .hint("Leave the list out: they come from the table. CREATE TABLE .. USING DELTA LOCATION makes a new one."));
+        return Err(LoadError::new(
+            SqlState::Syntax,
+            "the columns of an existing Delta table cannot be listed",
+        )
+        .hint("Leave the list out: they come from the table. CREATE TABLE .. USING DELTA LOCATION makes a new one."));
     }
     let (mut stored, mut location, mut options) = (false, None, None);
     loop {
@@ -95,7 +100,10 @@ fn parse(parser: &mut Parser<'_>) -> Result<CreateExternalTable> {
             }
             stored = true;
         } else if eat(parser, &["LOCATION"]) {
-            if location.replace(words::string(parser, "the location as a string")?).is_some() {
+            if location
+                .replace(words::string(parser, "the location as a string")?)
+                .is_some()
+            {
                 return Err(twice(parser, "LOCATION"));
             }
         } else if eat(parser, &["OPTIONS"]) {
@@ -105,10 +113,16 @@ fn parse(parser: &mut Parser<'_>) -> Result<CreateExternalTable> {
         } else if matches!(parser.peek_token_ref().token, Token::EOF | Token::SemiColon) {
             break;
         } else if are_words(parser, 0, &["PARTITIONED", "BY"]) {
-            return Err(LoadError::new(SqlState::Syntax, "the partitions of an existing Delta table cannot be listed")
-                .hint("Leave PARTITIONED BY out: it comes from the table."));
+            return Err(LoadError::new(
+                SqlState::Syntax,
+                "the partitions of an existing Delta table cannot be listed",
+            )
+            .hint("Leave PARTITIONED BY out: it comes from the table."));
         } else {
-            return Err(LoadError::new(SqlState::Syntax, "expected STORED AS DELTATABLE, LOCATION or OPTIONS"));
+            return Err(LoadError::new(
+                SqlState::Syntax,
+                "expected STORED AS DELTATABLE, LOCATION or OPTIONS",
+            ));
         }
     }
     let location = location.filter(|_| stored).ok_or_else(|| {
@@ -139,15 +153,22 @@ impl Statement for CreateExternalTable {
         match (catalog::find(state, &name).await?, self.if_not_exists) {
             (Some(_), true) => return task_of(&table, "exists already"),
             (Some(_), false) => {
-                return Err(LoadError::new(SqlState::DuplicateTable, format!("table \"{table}\" exists already"))
-                    .hint("Use IF NOT EXISTS, or DROP TABLE first."));
+                return Err(
+                    LoadError::new(SqlState::DuplicateTable, format!("table \"{table}\" exists already"))
+                        .hint("Use IF NOT EXISTS, or DROP TABLE first."),
+                );
             }
             (None, _) => (),
         }
         let locator = TableLocator::of(state)?;
         let options: HashMap<_, _> = self.options.iter().map(|o| (o.key.clone(), o.value.clone())).collect();
         let handle = locator.parse_location_with(&self.location, options)?;
-        let task = AttachExternal { name, table, handle, locator };
+        let task = AttachExternal {
+            name,
+            table,
+            handle,
+            locator,
+        };
         Ok(CommandNode::plan(Arc::new(task), None)?)
     }
 }
@@ -156,12 +177,21 @@ impl Display for CreateExternalTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let exists = if self.if_not_exists { "IF NOT EXISTS " } else { "" };
         let location = alluvium_core::secrets::redact(&self.location);
-        write!(f, "CREATE EXTERNAL TABLE {exists}{} STORED AS DELTATABLE LOCATION {}", self.name, quoted(&location))?;
+        write!(
+            f,
+            "CREATE EXTERNAL TABLE {exists}{} STORED AS DELTATABLE LOCATION {}",
+            self.name,
+            quoted(&location)
+        )?;
         if self.options.is_empty() {
             return Ok(());
         }
         let pairs = self.options.iter().map(|option| {
-            let value = if is_secret_key(&option.key) { "***" } else { &option.value };
+            let value = if is_secret_key(&option.key) {
+                "***"
+            } else {
+                &option.value
+            };
             format!("{} {}", quoted(&option.key), quoted(value))
         });
         write!(f, " OPTIONS ({})", pairs.collect::<Vec<_>>().join(", "))
@@ -233,16 +263,26 @@ mod tests {
                     OPTIONS ('aws_secret_access_key' 'SECRETKEY', 'aws_region' 'eu-north-1')";
         let statement = parse(&mut parser(text)).unwrap();
         let shown = format!("{statement} {statement:?}");
-        assert!(shown.contains("eu-north-1") && !shown.contains("SECRETKEY") && !shown.contains("SECRETSIG"), "{shown}");
+        assert!(
+            shown.contains("eu-north-1") && !shown.contains("SECRETKEY") && !shown.contains("SECRETSIG"),
+            "{shown}"
+        );
     }
 
     #[test]
     fn errors_around_options_repeat_nothing_and_point_nowhere() {
         let head = "CREATE EXTERNAL TABLE t STORED AS DELTATABLE LOCATION 'x' OPTIONS";
-        for options in ["('k' 'SECRETKEY'", "('k' = = 'SECRETKEY')", "('k' 'v') 'SECRETKEY'", "('k' 'v' 'SECRETKEY')"] {
+        for options in [
+            "('k' 'SECRETKEY'",
+            "('k' = = 'SECRETKEY')",
+            "('k' 'v') 'SECRETKEY'",
+            "('k' 'v' 'SECRETKEY')",
+        ] {
             let text = format!("{head} {options}");
             let mut parser = parser(&text);
-            let error = CreateExternalTableKind.parse(&mut Cursor::new(&mut parser), None).unwrap_err();
+            let error = CreateExternalTableKind
+                .parse(&mut Cursor::new(&mut parser), None)
+                .unwrap_err();
             assert_eq!((error.code(), error.span()), ("42601", None), "{text}");
             assert!(!format!("{error:?}").contains("SECRETKEY"), "{error:?}");
         }

@@ -162,7 +162,10 @@ impl Statement for DescribeDetail {
     async fn plan(&self, state: &SessionState) -> Result<LogicalPlan> {
         let name = target::reference(state, &self.name)?;
         let table = target::delta_table(state, &name, self.span).await?;
-        let task = Detail { shown: target::shown(state, &name), table };
+        let task = Detail {
+            shown: target::shown(state, &name),
+            table,
+        };
         Ok(CommandNode::plan(Arc::new(task), None)?)
     }
 }
@@ -210,10 +213,20 @@ mod tests {
             let parser = Parser::new(&GenericDialect {}).try_with_sql(text).unwrap();
             DescribeHistoryKind.claims(&parser) || DescribeDetailKind.claims(&parser)
         };
-        for ours in ["DESCRIBE HISTORY t", "desc history s.t limit 3", "DESCRIBE DETAIL \"T\""] {
+        for ours in [
+            "DESCRIBE HISTORY t",
+            "desc history s.t limit 3",
+            "DESCRIBE DETAIL \"T\"",
+        ] {
             assert!(claimed(ours), "{ours}");
         }
-        for other in ["DESCRIBE history", "DESCRIBE history;", "DESCRIBE history.t", "DESCRIBE \"history\"", "DESCRIBE t"] {
+        for other in [
+            "DESCRIBE history",
+            "DESCRIBE history;",
+            "DESCRIBE history.t",
+            "DESCRIBE \"history\"",
+            "DESCRIBE t",
+        ] {
             assert!(!claimed(other), "{other}");
         }
     }

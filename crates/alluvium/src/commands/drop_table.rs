@@ -88,9 +88,11 @@ impl Statement for DropTable {
         match self.kind(state, &name, &table).await? {
             Some(kind) => Ok(CommandNode::plan(Arc::new(Drop { name, table, kind }), None)?),
             None if self.if_exists => task_of(&table, "does not exist"),
-            None => Err(LoadError::new(SqlState::UndefinedTable, format!("table \"{table}\" does not exist"))
-                .at(self.span)
-                .hint("Use IF EXISTS to drop it only if it is there.")),
+            None => Err(
+                LoadError::new(SqlState::UndefinedTable, format!("table \"{table}\" does not exist"))
+                    .at(self.span)
+                    .hint("Use IF EXISTS to drop it only if it is there."),
+            ),
         }
     }
 }
@@ -111,9 +113,11 @@ impl DropTable {
         };
         let Some(provider) = provider else { return Ok(None) };
         if provider.table_type() == TableType::View {
-            return Err(LoadError::new(SqlState::UndefinedTable, format!("\"{table}\" is a view, not a table"))
-                .at(self.span)
-                .hint("Use DROP VIEW."));
+            return Err(
+                LoadError::new(SqlState::UndefinedTable, format!("\"{table}\" is a view, not a table"))
+                    .at(self.span)
+                    .hint("Use DROP VIEW."),
+            );
         }
         if let Some(delta) = provider.downcast_ref::<DeltaTable>() {
             let place = locator.place(name);
@@ -125,7 +129,9 @@ impl DropTable {
         let schema = name.catalog().and_then(|catalog| state.catalog_list().catalog(catalog));
         let schema = schema.and_then(|catalog| catalog.schema(name.schema().unwrap_or_default()));
         // A file that is read by its path is found, but not in the schema: there is nothing to drop.
-        Ok(schema.filter(|schema| schema.table_exist(name.table())).map(Kind::Registered))
+        Ok(schema
+            .filter(|schema| schema.table_exist(name.table()))
+            .map(Kind::Registered))
     }
 }
 
@@ -183,7 +189,10 @@ fn forget_files(name: &TableReference, context: &TaskContext) -> Result<()> {
     let runtime = context.runtime_env();
     let table = name.table().to_owned();
     let mut written = vec![name.clone(), TableReference::bare(table.clone())];
-    written.extend(name.schema().map(|schema| TableReference::partial(schema.to_owned(), table)));
+    written.extend(
+        name.schema()
+            .map(|schema| TableReference::partial(schema.to_owned(), table)),
+    );
     for name in &written {
         if let Some(cache) = runtime.cache_manager.get_list_files_cache() {
             cache.drop_table_entries(name)?;

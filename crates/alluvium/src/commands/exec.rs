@@ -111,6 +111,9 @@ impl ExecutionPlan for CommandExec {
             };
             Ok(task.run(rows, context).await?)
         };
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.task.schema(), stream::once(work))))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            self.task.schema(),
+            stream::once(work),
+        )))
     }
 }

@@ -53,13 +53,17 @@ impl LogFunction {
 impl TableFunctionImpl for LogFunction {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> DataFusionResult<Arc<dyn TableProvider>> {
         let wrong = || {
-            LoadError::new(SqlState::Syntax, format!("{} takes the name of a table as a string", self.name()))
-                .hint(format!("Write {}('t').", self.name()))
+            LoadError::new(
+                SqlState::Syntax,
+                format!("{} takes the name of a table as a string", self.name()),
+            )
+            .hint(format!("Write {}('t').", self.name()))
         };
         let [Expr::Literal(value, _)] = args.exprs() else {
             return Err(wrong().into());
         };
-        let (ScalarValue::Utf8(Some(name)) | ScalarValue::Utf8View(Some(name)) | ScalarValue::LargeUtf8(Some(name))) = value
+        let (ScalarValue::Utf8(Some(name)) | ScalarValue::Utf8View(Some(name)) | ScalarValue::LargeUtf8(Some(name))) =
+            value
         else {
             return Err(wrong().into());
         };
@@ -101,6 +105,10 @@ impl TableProvider for LogTable {
         let name = catalog::resolve(state, &self.name);
         let table = target::delta_table(state, &name, Span::empty()).await?;
         let rows = self.function.read(table.snapshot(), limit).await?;
-        Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], self.schema(), projection.cloned())?)
+        Ok(MemorySourceConfig::try_new_exec(
+            &[vec![rows]],
+            self.schema(),
+            projection.cloned(),
+        )?)
     }
 }

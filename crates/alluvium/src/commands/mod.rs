@@ -47,7 +47,10 @@ pub(crate) fn with_functions(mut state: SessionState) -> SessionState {
 
 /// A plan that does nothing but say so.
 fn task_of(table: &str, status: &str) -> Result<LogicalPlan> {
-    let task = Nothing { table: table.to_owned(), status: status.to_owned() };
+    let task = Nothing {
+        table: table.to_owned(),
+        status: status.to_owned(),
+    };
     Ok(CommandNode::plan(Arc::new(task), None)?)
 }
 

@@ -44,9 +44,11 @@ pub(super) async fn delta_table(state: &SessionState, name: &TableReference, spa
     let table = shown(state, name);
     let found = catalog::find(state, name).await.map_err(|e| e.at_if_unset(span))?;
     let Some(provider) = found else {
-        return Err(LoadError::new(SqlState::UndefinedTable, format!("table \"{table}\" does not exist"))
-            .at(span)
-            .hint("SHOW TABLES lists the tables of the session."));
+        return Err(
+            LoadError::new(SqlState::UndefinedTable, format!("table \"{table}\" does not exist"))
+                .at(span)
+                .hint("SHOW TABLES lists the tables of the session."),
+        );
     };
     match provider.downcast_ref::<DeltaTable>() {
         Some(found) => Ok(found.clone()),

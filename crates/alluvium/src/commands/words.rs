@@ -98,7 +98,10 @@ pub(super) fn key_values(parser: &mut Parser<'_>, clause: &str) -> Result<Vec<Ke
         let _ = parser.consume_token(&Token::Eq);
         let value = value(parser).ok_or_else(wrong)?;
         if pairs.iter().any(|pair| pair.key == key) {
-            return Err(LoadError::new(SqlState::Syntax, format!("{clause} has key '{key}' twice")));
+            return Err(LoadError::new(
+                SqlState::Syntax,
+                format!("{clause} has key '{key}' twice"),
+            ));
         }
         pairs.push(KeyValue { key, value, span });
         if !parser.consume_token(&Token::Comma) && parser.peek_token_ref().token != Token::RParen {

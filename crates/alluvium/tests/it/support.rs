@@ -14,7 +14,11 @@ impl Scratch {
     /// A fresh directory.
     pub fn new() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("alluvium-it-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "alluvium-it-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).unwrap();
         Self(path.canonicalize().unwrap())
@@ -63,14 +67,25 @@ impl Drop for Scratch {
 
 /// Runs `sql` and gives its rows as lines of values between bars, without borders and header.
 pub async fn rows(session: &Session, sql: &str) -> Vec<String> {
-    lines(&session.execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {}", report(&e))))
+    lines(
+        &session
+            .execute(sql)
+            .await
+            .unwrap_or_else(|e| panic!("{sql}: {}", report(&e))),
+    )
 }
 
 /// The rows of an outcome as [`rows`] gives them.
 pub fn lines(outcome: &Outcome) -> Vec<String> {
     let text = pretty_format_batches(&outcome.batches).unwrap().to_string();
     let values = text.lines().filter(|line| line.starts_with('|')).skip(1);
-    let clean = |line: &str| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>().join("|");
+    let clean = |line: &str| {
+        line.trim_matches('|')
+            .split('|')
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .join("|")
+    };
     values.map(clean).collect()
 }
 

@@ -40,7 +40,11 @@ impl Definition {
     /// 42701 for two columns of one name, 42703 for an unknown column in an expression or `PARTITIONED BY`, 42804 for an
     /// expression of the wrong type, 0A000 for types Delta Lake does not have.
     pub(super) fn of_columns(state: &SessionState, statement: &CreateTable) -> Result<Self> {
-        let fields = statement.columns.iter().map(|column| field(state, column)).collect::<Result<Vec<_>>>()?;
+        let fields = statement
+            .columns
+            .iter()
+            .map(|column| field(state, column))
+            .collect::<Result<Vec<_>>>()?;
         let plain = Schema::new(fields.clone());
         let idents: Vec<&Ident> = statement.columns.iter().map(|column| &column.name).collect();
         check_names(&plain, &idents)?;
@@ -67,7 +71,10 @@ impl Definition {
     /// As [`Self::of_columns`].
     pub(super) fn of_query(state: &SessionState, statement: &CreateTable, query: &DFSchema) -> Result<Self> {
         let columns = storable_schema(query.as_arrow()).map_err(|e| e.at_if_unset(statement.span))?;
-        let fields = columns.fields().iter().map(|f| Field::new(f.name(), f.data_type().clone(), true));
+        let fields = columns
+            .fields()
+            .iter()
+            .map(|f| Field::new(f.name(), f.data_type().clone(), true));
         let fields: Vec<Field> = fields.collect();
         check_names(&Schema::new(fields.clone()), &[]).map_err(|e| e.at_if_unset(statement.span))?;
         Self::finish(state, statement, fields, Vec::new())
@@ -84,7 +91,11 @@ impl Definition {
         Ok(Self {
             schema,
             partition_columns,
-            properties: statement.properties.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
+            properties: statement
+                .properties
+                .iter()
+                .map(|pair| (pair.key.clone(), pair.value.clone()))
+                .collect(),
             constraints,
             comment: statement.comment.clone(),
         })
@@ -119,7 +130,10 @@ fn check_names(schema: &Schema, idents: &[&Ident]) -> Result<()> {
         let span = idents.get(i).map_or_else(Span::empty, |ident| ident.span);
         let name = field.name();
         if name.is_empty() || name.chars().any(char::is_control) || internal::is_internal(name) {
-            let error = LoadError::new(SqlState::InvalidName, format!("column name \"{}\" cannot be used", name.escape_default()));
+            let error = LoadError::new(
+                SqlState::InvalidName,
+                format!("column name \"{}\" cannot be used", name.escape_default()),
+            );
             return Err(error.at(span).hint("Give the column another name."));
         }
         if !seen.insert(name.to_lowercase()) {
@@ -154,11 +168,16 @@ fn expression(state: &SessionState, expr: &Expr, scope: &DFSchema, wanted: Optio
     };
     let planned = state.create_logical_expr_from_sql_expr(named, scope)?;
     if planned.is_volatile() {
-        return Err(LoadError::unsupported(format!("expression {expr} does not always give the same value")));
+        return Err(LoadError::unsupported(format!(
+            "expression {expr} does not always give the same value"
+        )));
     }
     let found = planned.get_type(scope)?;
     if let Some(wanted) = wanted.filter(|wanted| **wanted != found) {
-        return Err(LoadError::new(SqlState::DatatypeMismatch, format!("expression {expr} is {found}, not {wanted}")));
+        return Err(LoadError::new(
+            SqlState::DatatypeMismatch,
+            format!("expression {expr} is {found}, not {wanted}"),
+        ));
     }
     let mut stored = expr.clone();
     let _ = visit_expressions_mut(&mut stored, |part| {
@@ -176,17 +195,23 @@ fn partition_columns(state: &SessionState, statement: &CreateTable, schema: &Sch
         let name = target::column(state, ident);
         let Some((_, field)) = schema.column_with_name(&name) else {
             let known: Vec<_> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-            return Err(LoadError::new(SqlState::UndefinedColumn, format!("column \"{name}\" does not exist"))
-                .at(ident.span)
-                .hint(format!("Columns here: {}.", known.join(", "))));
+            return Err(
+                LoadError::new(SqlState::UndefinedColumn, format!("column \"{name}\" does not exist"))
+                    .at(ident.span)
+                    .hint(format!("Columns here: {}.", known.join(", "))),
+            );
         };
         if field.data_type().is_nested() || field.data_type() == &DataType::Binary {
-            return Err(LoadError::unsupported(format!("column \"{name}\" cannot partition a table"))
-                .at(ident.span)
-                .detail("Its type is binary or nested."));
+            return Err(
+                LoadError::unsupported(format!("column \"{name}\" cannot partition a table"))
+                    .at(ident.span)
+                    .detail("Its type is binary or nested."),
+            );
         }
         if names.contains(&name) {
-            return Err(LoadError::new(SqlState::DuplicateColumn, format!("column \"{name}\" occurs twice")).at(ident.span));
+            return Err(
+                LoadError::new(SqlState::DuplicateColumn, format!("column \"{name}\" occurs twice")).at(ident.span),
+            );
         }
         names.push(name);
     }

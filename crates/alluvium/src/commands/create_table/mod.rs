@@ -46,7 +46,16 @@ impl StatementKind for CreateTableKind {
     }
 
     fn clauses(&self) -> &'static [&'static str] {
-        &["USING DELTA", "PARTITIONED BY", "LOCATION", "COMMENT", "TBLPROPERTIES", "AS", "GENERATED ALWAYS AS", "CHECK"]
+        &[
+            "USING DELTA",
+            "PARTITIONED BY",
+            "LOCATION",
+            "COMMENT",
+            "TBLPROPERTIES",
+            "AS",
+            "GENERATED ALWAYS AS",
+            "CHECK",
+        ]
     }
 
     fn help(&self) -> &'static str {
@@ -72,9 +81,11 @@ impl Statement for CreateTable {
         }
         let place = Place::of(self, state, &name, &table).await?;
         match (&self.query, self.columns.is_empty()) {
-            (Some(_), false) => Err(LoadError::new(SqlState::Syntax, "CREATE TABLE .. AS takes no column list")
-                .at(self.span)
-                .hint("Names and types come from the query: use aliases and CAST there.")),
+            (Some(_), false) => Err(
+                LoadError::new(SqlState::Syntax, "CREATE TABLE .. AS takes no column list")
+                    .at(self.span)
+                    .hint("Names and types come from the query: use aliases and CAST there."),
+            ),
             (Some(query), true) => self.plan_query(state, query, place).await,
             (None, true) => place.attach_existing(self).await,
             (None, false) => {
@@ -98,16 +109,21 @@ impl CreateTable {
         match (found, self.if_not_exists) {
             (None, _) => Ok(None),
             (Some(_), true) => Ok(Some(task_of(table, "exists already")?)),
-            (Some(_), false) => Err(LoadError::new(SqlState::DuplicateTable, format!("table \"{table}\" exists already"))
-                .at(self.span)
-                .hint("Use IF NOT EXISTS, or DROP TABLE first.")),
+            (Some(_), false) => Err(LoadError::new(
+                SqlState::DuplicateTable,
+                format!("table \"{table}\" exists already"),
+            )
+            .at(self.span)
+            .hint("Use IF NOT EXISTS, or DROP TABLE first.")),
         }
     }
 
     /// Rows and table in one commit: the query under the ordinary load node, every row an insert.
     async fn plan_query(&self, state: &SessionState, query: &Query, place: Place) -> Result<LogicalPlan> {
         let statement = SqlStatement::Query(Box::new(query.clone()));
-        let rows = state.statement_to_plan(DFStatement::Statement(Box::new(statement))).await?;
+        let rows = state
+            .statement_to_plan(DFStatement::Statement(Box::new(statement)))
+            .await?;
         let definition = Definition::of_query(state, self, rows.schema())?;
         if let Some(plan) = place.attached_if_exists(self).await? {
             return Ok(plan);
@@ -130,11 +146,19 @@ impl CreateTable {
         check_new_table(&target).map_err(|e| e.at_if_unset(self.span))?;
         let mut spec = LoadSpec::new("CreateTableAs", target);
         spec.on_empty = OnEmpty::Apply;
-        spec.operation = CommitOperation { kind: OperationKind::Write, ..Default::default() };
+        spec.operation = CommitOperation {
+            kind: OperationKind::Write,
+            ..Default::default()
+        };
         let input = change_stream(rows, &definition)?;
         let node = Arc::new(LoadNode::try_new(Arc::new(spec), input)?);
         let load = LogicalPlan::Extension(Extension { node });
-        Ok(CommandNode::plan(Arc::new(Created { maker: Maker::new(place, definition, state) }), Some(load))?)
+        Ok(CommandNode::plan(
+            Arc::new(Created {
+                maker: Maker::new(place, definition, state),
+            }),
+            Some(load),
+        )?)
     }
 }
 
@@ -174,9 +198,12 @@ impl Place {
         if statement.if_not_exists {
             return Ok(Some(CommandNode::plan(Arc::new(Attach(self.clone())), None)?));
         }
-        Err(LoadError::new(SqlState::DuplicateTable, format!("the location of \"{}\" holds a Delta table already", self.table))
-            .at(statement.span)
-            .hint("Attach it with CREATE EXTERNAL TABLE .. STORED AS DELTATABLE LOCATION '..', or use IF NOT EXISTS."))
+        Err(LoadError::new(
+            SqlState::DuplicateTable,
+            format!("the location of \"{}\" holds a Delta table already", self.table),
+        )
+        .at(statement.span)
+        .hint("Attach it with CREATE EXTERNAL TABLE .. STORED AS DELTATABLE LOCATION '..', or use IF NOT EXISTS."))
     }
 
     /// `CREATE TABLE t USING DELTA LOCATION '..'` without columns: the table must be there.

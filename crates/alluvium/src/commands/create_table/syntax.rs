@@ -47,7 +47,8 @@ pub(super) struct Check {
 
 /// Whether `CREATE [OR REPLACE] TABLE .. USING DELTA` stands here. Without `USING DELTA` the statement is DataFusion's.
 pub(super) fn claims(parser: &Parser<'_>) -> bool {
-    let head = are_words(parser, 0, &["CREATE", "TABLE"]) || are_words(parser, 0, &["CREATE", "OR", "REPLACE", "TABLE"]);
+    let head =
+        are_words(parser, 0, &["CREATE", "TABLE"]) || are_words(parser, 0, &["CREATE", "OR", "REPLACE", "TABLE"]);
     head && outer_words(parser, "USING", "DELTA")
 }
 
@@ -96,9 +97,9 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<CreateTable> {
     parse_clauses(parser, &mut statement)?;
     words::expect_end(parser)?;
     if statement.columns.is_empty() && statement.query.is_none() && statement.location.is_none() {
-        return Err(LoadError::new(SqlState::Syntax, "a new table needs columns").at(span).hint(
-            "Write a column list behind the name, or AS and a query at the end.",
-        ));
+        return Err(LoadError::new(SqlState::Syntax, "a new table needs columns")
+            .at(span)
+            .hint("Write a column list behind the name, or AS and a query at the end."));
     }
     Ok(statement)
 }
@@ -163,7 +164,11 @@ fn parse_column(parser: &mut Parser<'_>, statement: &mut CreateTable) -> Result<
             return Err(refused("column defaults are not supported", span));
         } else if is_word(parser, 0, "CHECK") {
             let name = Ident::with_quote('"', format!("{}_check", column.name.value));
-            statement.checks.push(Check { name, expr: check(parser)?, span });
+            statement.checks.push(Check {
+                name,
+                expr: check(parser)?,
+                span,
+            });
         } else {
             break;
         }
@@ -178,8 +183,13 @@ fn refused(message: &str, span: Span) -> LoadError {
 
 /// Delta Lake enforces no keys, so a table must not look as if it did.
 fn refuse_keys(parser: &Parser<'_>) -> Result<()> {
-    let named = [&["PRIMARY", "KEY"], &["FOREIGN", "KEY"]].iter().any(|words| are_words(parser, 0, *words));
-    let ends = matches!(parser.peek_nth_token_ref(1).token, Token::LParen | Token::Comma | Token::RParen);
+    let named = [&["PRIMARY", "KEY"], &["FOREIGN", "KEY"]]
+        .iter()
+        .any(|words| are_words(parser, 0, *words));
+    let ends = matches!(
+        parser.peek_nth_token_ref(1).token,
+        Token::LParen | Token::Comma | Token::RParen
+    );
     let found = named || is_word(parser, 0, "UNIQUE") && ends || is_word(parser, 0, "REFERENCES");
     match found {
         false => Ok(()),
@@ -234,7 +244,9 @@ fn partition_columns(parser: &mut Parser<'_>) -> Result<Vec<Ident>> {
     let typed = matches!(parser.peek_nth_token_ref(2).token, Token::Word(_));
     if typed {
         let error = LoadError::new(SqlState::Syntax, "PARTITIONED BY takes column names only");
-        return Err(error.at(parser.peek_nth_token_ref(2).span).hint("Define the column in the column list."));
+        return Err(error
+            .at(parser.peek_nth_token_ref(2).span)
+            .hint("Define the column in the column list."));
     }
     words::names(parser)
 }
@@ -243,8 +255,12 @@ impl Display for CreateTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let exists = if self.if_not_exists { "IF NOT EXISTS " } else { "" };
         write!(f, "CREATE TABLE {exists}{}", self.name)?;
-        let items: Vec<String> =
-            self.columns.iter().map(ToString::to_string).chain(self.checks.iter().map(ToString::to_string)).collect();
+        let items: Vec<String> = self
+            .columns
+            .iter()
+            .map(ToString::to_string)
+            .chain(self.checks.iter().map(ToString::to_string))
+            .collect();
         if !items.is_empty() {
             write!(f, " ({})", items.join(", "))?;
         }
@@ -260,8 +276,11 @@ impl Display for CreateTable {
             write!(f, " COMMENT {}", quoted(comment))?;
         }
         if !self.properties.is_empty() {
-            let pairs: Vec<String> =
-                self.properties.iter().map(|p| format!("{} = {}", quoted(&p.key), quoted(&p.value))).collect();
+            let pairs: Vec<String> = self
+                .properties
+                .iter()
+                .map(|p| format!("{} = {}", quoted(&p.key), quoted(&p.value)))
+                .collect();
             write!(f, " TBLPROPERTIES ({})", pairs.join(", "))?;
         }
         match &self.query {
@@ -305,7 +324,10 @@ mod tests {
 
     #[test]
     fn only_using_delta_is_claimed() {
-        for ours in ["CREATE TABLE t (a INT) USING DELTA", "create table a.b location 'x' using delta as select 1"] {
+        for ours in [
+            "CREATE TABLE t (a INT) USING DELTA",
+            "create table a.b location 'x' using delta as select 1",
+        ] {
             assert!(claims(&parser(ours)), "{ours}");
         }
         let others = [
@@ -340,7 +362,10 @@ mod tests {
             ("CREATE TABLE t (a INT PRIMARY KEY) USING DELTA", "0A000"),
             ("CREATE TABLE t (a INT, PRIMARY KEY (a)) USING DELTA", "0A000"),
             ("CREATE TABLE t (a INT DEFAULT 3) USING DELTA", "0A000"),
-            ("CREATE TABLE t (a BIGINT GENERATED ALWAYS AS IDENTITY) USING DELTA", "0A000"),
+            (
+                "CREATE TABLE t (a BIGINT GENERATED ALWAYS AS IDENTITY) USING DELTA",
+                "0A000",
+            ),
             ("CREATE OR REPLACE TABLE t (a INT) USING DELTA", "0A000"),
             ("CREATE TABLE t USING DELTA", "42601"),
             ("CREATE TABLE t (a INT) USING DELTA PARTITIONED BY (b INT)", "42601"),

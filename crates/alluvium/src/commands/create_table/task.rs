@@ -33,11 +33,16 @@ impl Place {
     /// A local location must hold no files: a table must not swallow what was there before.
     pub(super) fn check_vacant(&self) -> Result<()> {
         let location = self.handle.location();
-        let path = (location.scheme() == "file").then(|| location.to_file_path().ok()).flatten();
+        let path = (location.scheme() == "file")
+            .then(|| location.to_file_path().ok())
+            .flatten();
         match path.is_some_and(|path| holds_files(&path)) {
             false => Ok(()),
-            true => Err(LoadError::new(SqlState::DuplicateTable, format!("the location of \"{}\" is not empty", self.table))
-                .hint("Choose an empty directory, or move the files away.")),
+            true => Err(LoadError::new(
+                SqlState::DuplicateTable,
+                format!("the location of \"{}\" is not empty", self.table),
+            )
+            .hint("Choose an empty directory, or move the files away.")),
         }
     }
 }
@@ -46,10 +51,12 @@ fn holds_files(path: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(path) else {
         return false;
     };
-    entries.filter_map(std::result::Result::ok).any(|entry| match entry.file_type() {
-        Ok(kind) if kind.is_dir() => holds_files(&entry.path()),
-        _ => true,
-    })
+    entries
+        .filter_map(std::result::Result::ok)
+        .any(|entry| match entry.file_type() {
+            Ok(kind) if kind.is_dir() => holds_files(&entry.path()),
+            _ => true,
+        })
 }
 
 /// Makes an empty table.
@@ -61,7 +68,11 @@ pub(super) struct Maker {
 
 impl Maker {
     pub(super) fn new(place: Place, definition: Definition, session: &SessionState) -> Self {
-        Self { place, definition, session: session.clone() }
+        Self {
+            place,
+            definition,
+            session: session.clone(),
+        }
     }
 
     async fn make(&self) -> Result<()> {
@@ -91,7 +102,14 @@ impl CommandTask for Create {
     }
 
     fn describe(&self) -> String {
-        let columns: Vec<_> = self.maker.definition.schema.fields().iter().map(|f| f.name().as_str()).collect();
+        let columns: Vec<_> = self
+            .maker
+            .definition
+            .schema
+            .fields()
+            .iter()
+            .map(|f| f.name().as_str())
+            .collect();
         format!("{}, columns=[{}]", self.maker.place, columns.join(", "))
     }
 

@@ -34,7 +34,10 @@ pub(super) struct StructField {
 impl ColumnType {
     /// Reads a type.
     pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Self> {
-        let mut reader = Reader { parser, half_closed: false };
+        let mut reader = Reader {
+            parser,
+            half_closed: false,
+        };
         let data_type = reader.data_type()?;
         match reader.half_closed {
             true => Err(words::expected(reader.parser, "one > less")),
@@ -58,7 +61,9 @@ impl ColumnType {
                 DataType::Map(Arc::new(Field::new("key_value", entries, false)), false)
             }
             Self::Struct(fields) => {
-                let fields = fields.iter().map(|f| Ok(Field::new(name(&f.name), f.data_type.to_arrow(name)?, !f.not_null)));
+                let fields = fields
+                    .iter()
+                    .map(|f| Ok(Field::new(name(&f.name), f.data_type.to_arrow(name)?, !f.not_null)));
                 DataType::Struct(fields.collect::<Result<Vec<_>>>()?.into())
             }
         })
@@ -106,7 +111,11 @@ impl Reader<'_, '_> {
             let _ = self.parser.consume_token(&Token::Colon);
             let data_type = self.data_type()?;
             let not_null = !self.half_closed && words::eat(self.parser, &["NOT", "NULL"]);
-            fields.push(StructField { name, data_type, not_null });
+            fields.push(StructField {
+                name,
+                data_type,
+                not_null,
+            });
             if self.half_closed || !self.parser.consume_token(&Token::Comma) {
                 break;
             }
@@ -118,7 +127,10 @@ impl Reader<'_, '_> {
     fn scalar(&mut self) -> Result<ColumnType> {
         let first = self.parser.peek_token_ref().span;
         let sql = self.parser.parse_data_type()?;
-        Ok(ColumnType::Scalar(sql, first.union(&self.parser.get_current_token().span)))
+        Ok(ColumnType::Scalar(
+            sql,
+            first.union(&self.parser.get_current_token().span),
+        ))
     }
 
     fn open(&mut self) -> Result<()> {
@@ -173,10 +185,7 @@ fn scalar(sql: &SqlType) -> Result<DataType> {
     })
 }
 
-fn element<'a>(
-    sql: &SqlType,
-    inner: &'a datafusion::sql::sqlparser::ast::ArrayElemTypeDef,
-) -> Result<&'a SqlType> {
+fn element<'a>(sql: &SqlType, inner: &'a datafusion::sql::sqlparser::ast::ArrayElemTypeDef) -> Result<&'a SqlType> {
     use datafusion::sql::sqlparser::ast::ArrayElemTypeDef;
     match inner {
         ArrayElemTypeDef::AngleBracket(item) | ArrayElemTypeDef::SquareBracket(item, None) => Ok(item),
@@ -253,7 +262,9 @@ mod tests {
         assert_eq!(read("ARRAY<STRUCT<A: ARRAY<INT>>>").unwrap(), list(inner.clone()));
         assert_eq!(read("STRUCT<a INT[]>[]").unwrap(), list(inner.clone()));
         assert_eq!(read("array < struct < a array < int > > >").unwrap(), list(inner));
-        let DataType::Map(entries, _) = read("MAP<STRING, DECIMAL(10,2)>").unwrap() else { panic!() };
+        let DataType::Map(entries, _) = read("MAP<STRING, DECIMAL(10,2)>").unwrap() else {
+            panic!()
+        };
         assert!(entries.data_type().to_string().contains("Decimal128(10, 2)"));
         for wrong in ["ARRAY<INT", "ARRAY<INT>>", "MAP<INT>", "STRUCT<>"] {
             assert_eq!(read(wrong).unwrap_err().code(), "42601", "{wrong}");
@@ -274,7 +285,16 @@ mod tests {
 
     #[test]
     fn types_that_delta_lacks_are_refused_with_a_way_out() {
-        for text in ["VARCHAR(20)", "UUID", "TIME", "INT UNSIGNED", "DECIMAL(39, 2)", "DECIMAL(3, 4)", "TIMESTAMP(9)", "nope"] {
+        for text in [
+            "VARCHAR(20)",
+            "UUID",
+            "TIME",
+            "INT UNSIGNED",
+            "DECIMAL(39, 2)",
+            "DECIMAL(3, 4)",
+            "TIMESTAMP(9)",
+            "nope",
+        ] {
             let error = read(text).unwrap_err();
             assert_eq!((error.code(), error.hint_text().is_some()), ("0A000", true), "{text}");
         }
