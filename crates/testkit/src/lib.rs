@@ -11,3 +11,8 @@ pub mod stores;
 pub mod values;
 
 pub use values::{Column, ColumnType, Row, Table, Value};
+
+/// The examples of the crate's README, compiled as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -289,3 +289,73 @@ pub fn diff(expected: &Table, actual: &Table) -> Option<String> {
     }
     Some(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all_types() -> Table {
+        use ColumnType::{Bool, Date, Float, Int, Text, Ts};
+        let types = [
+            ("i", Int),
+            ("f", Float),
+            ("s", Text),
+            ("b", Bool),
+            ("t", Ts),
+            ("d", Date),
+        ];
+        let columns = types.iter().map(|(name, ty)| Column::new(name, *ty)).collect();
+        let values = vec![
+            Value::Int(-7),
+            Value::Float(f64::NAN),
+            Value::from("it's"),
+            Value::Bool(true),
+            Value::Ts(1_740_873_600_000_001),
+            Value::Date(-1),
+        ];
+        let nulls = values.iter().map(|_| Value::Null).collect();
+        Table::new(columns, vec![values, nulls])
+    }
+
+    #[test]
+    fn values_print_as_literals_of_their_type() {
+        let table = all_types();
+        let row = table.columns.iter().zip(&table.rows[0]);
+        let literals: Vec<String> = row.map(|(column, value)| literal(value, column.ty)).collect();
+        assert_eq!(
+            literals.join(", "),
+            "-7, CAST('NaN' AS DOUBLE), 'it''s', TRUE, TIMESTAMP '2025-03-02 00:00:00.000001', DATE '1969-12-31'"
+        );
+        assert_eq!(date(2_932_896), "9999-12-31");
+        assert_eq!(date(11_016), "2000-02-29");
+    }
+
+    #[test]
+    fn a_table_survives_arrow() {
+        let table = all_types();
+        let batch = to_batch(&table).unwrap();
+        let back = from_batches(&batch.schema(), &[batch.slice(1, 1), batch.slice(0, 1)]).unwrap();
+        assert_eq!(diff(&table, &back), None);
+        assert_eq!(back.columns, table.columns);
+    }
+
+    #[test]
+    fn a_diff_names_the_rows() {
+        let table = |rows: &[i64]| {
+            let rows = rows.iter().map(|&v| vec![Value::Int(v)]).collect();
+            Table::new(vec![Column::new("a", ColumnType::Int)], rows)
+        };
+        assert_eq!(diff(&table(&[1, 1, 2]), &table(&[2, 1, 1])), None);
+        let text = diff(&table(&[1, 1, 2]), &table(&[1, 3])).unwrap();
+        assert_eq!(text, "rows differ; columns [\"a\"]\n- (1)\n- (2)\n+ (3)\n");
+    }
+
+    #[test]
+    fn an_empty_table_still_has_columns() {
+        let empty = Table::empty(vec![Column::new("a", ColumnType::Int)]);
+        assert_eq!(
+            values_query(&empty),
+            "SELECT * FROM (VALUES (CAST(NULL AS BIGINT))) AS v(\"a\") WHERE FALSE"
+        );
+    }
+}

@@ -22,8 +22,16 @@ pub(super) struct Stored {
 }
 
 pub(super) fn stored() -> impl Strategy<Value = Stored> {
-    (proptest::bool::weighted(0.8), any::<bool>(), proptest::bool::weighted(0.85))
-        .prop_map(|(sequence, marker, target)| Stored { sequence, marker, target })
+    (
+        proptest::bool::weighted(0.8),
+        any::<bool>(),
+        proptest::bool::weighted(0.85),
+    )
+        .prop_map(|(sequence, marker, target)| Stored {
+            sequence,
+            marker,
+            target,
+        })
 }
 
 pub(super) fn null_keys() -> impl Strategy<Value = NullKeys> {
@@ -33,18 +41,32 @@ pub(super) fn null_keys() -> impl Strategy<Value = NullKeys> {
 /// `KEYS` over all key columns, sometimes with a `WITHIN` that uses only the first of them.
 pub(super) fn keys(schema: &Schema) -> BoxedStrategy<Keys> {
     let columns = schema.key_names();
-    let integer = schema.keys.first().filter(|c| c.ty == ColumnType::Int).map(|c| c.name.clone());
+    let integer = schema
+        .keys
+        .first()
+        .filter(|c| c.ty == ColumnType::Int)
+        .map(|c| c.name.clone());
     let within = match integer {
         Some(column) => weighted(0.15, Just(Cond::gt_eq(&column, 1))).boxed(),
         None => Just(None).boxed(),
     };
-    (null_keys(), within).prop_map(move |(nulls, within)| Keys { columns: columns.clone(), nulls, within }).boxed()
+    (null_keys(), within)
+        .prop_map(move |(nulls, within)| Keys {
+            columns: columns.clone(),
+            nulls,
+            within,
+        })
+        .boxed()
 }
 
 pub(super) fn order(schema: &Schema) -> BoxedStrategy<Vec<Order>> {
     let columns = [schema.value_names(), vec!["seq".to_owned()]].concat();
     let item = (select(columns), any::<bool>(), proptest::bool::weighted(0.2));
-    let item = item.prop_map(|(column, descending, nulls_first)| Order { column, descending, nulls_first });
+    let item = item.prop_map(|(column, descending, nulls_first)| Order {
+        column,
+        descending,
+        nulls_first,
+    });
     vec(item, 0..=2).boxed()
 }
 
@@ -70,7 +92,14 @@ pub(super) fn common(schema: &Schema, by_sequence: bool) -> BoxedStrategy<Common
     let values = schema.value_names();
     let except = weighted(0.15, select(values).prop_map(|name| ColumnSet::all_except(&[&name])));
     let sequence = weighted(0.4, Just("seq".to_owned())).prop_map(move |name| name.filter(|_| by_sequence));
-    (keys(schema), sequence, unique(schema), on_empty(), except, proptest::bool::weighted(0.1))
+    (
+        keys(schema),
+        sequence,
+        unique(schema),
+        on_empty(),
+        except,
+        proptest::bool::weighted(0.1),
+    )
         .prop_map(|(keys, sequence, unique, on_empty, columns, no_compare)| Common {
             keys: vec![keys],
             unique: if sequence.is_some() { Unique::Check } else { unique },
@@ -97,8 +126,15 @@ pub(super) fn tables(
 ) -> BoxedStrategy<(Option<Table>, Vec<Table>)> {
     let rivals = !common.sequence.is_empty() || common.unique != Unique::Check;
     let null_keys = common.keys.iter().any(|keys| keys.nulls != NullKeys::Error);
-    let many = RowsOptions { most: 8, duplicates: true, null_keys };
-    let single = RowsOptions { duplicates: false, ..many };
+    let many = RowsOptions {
+        most: 8,
+        duplicates: true,
+        null_keys,
+    };
+    let single = RowsOptions {
+        duplicates: false,
+        ..many
+    };
     let batch = |options| rows(schema, schema.columns(true, true), options);
     let source = prop_oneof![
         if rivals { 6 } else { 1 } => batch(many),
@@ -107,7 +143,15 @@ pub(super) fn tables(
     ];
     let within = common.keys.iter().find_map(|keys| keys.within.clone());
     let source = source.prop_map(move |table| inside(table, within.as_ref()));
-    let target = rows(schema, target_columns, RowsOptions { most: 10, duplicates: false, null_keys });
+    let target = rows(
+        schema,
+        target_columns,
+        RowsOptions {
+            most: 10,
+            duplicates: false,
+            null_keys,
+        },
+    );
     let target = target.prop_map(move |table| stored.target.then_some(table));
     (target, vec(source, 1..=3)).boxed()
 }
@@ -116,14 +160,19 @@ pub(super) fn tables(
 fn inside(mut table: Table, within: Option<&Cond>) -> Table {
     if let (Some(within), true) = (within, table.rows.len() > 1) {
         let all = table.clone();
-        table.rows.retain(|row| within.holds(crate::oracle::expr::Scope::source(&all, row)));
+        table
+            .rows
+            .retain(|row| within.holds(crate::oracle::expr::Scope::source(&all, row)));
     }
     table
 }
 
 /// `CREATE IF NOT EXISTS` where there is no target.
 pub(super) fn creating(common: Common, stored: Stored) -> Common {
-    Common { create: (!stored.target).then(Create::default), ..common }
+    Common {
+        create: (!stored.target).then(Create::default),
+        ..common
+    }
 }
 
 /// The columns of an existing target.

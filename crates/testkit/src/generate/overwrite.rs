@@ -12,7 +12,9 @@ use crate::oracle::{Common, Cond, Dedup, Expr, Keys, OnOutside, Overwrite, Uniqu
 
 /// Replacement by one or two sets of keys.
 pub fn overwrite_keys_case() -> BoxedStrategy<Case<Overwrite>> {
-    (schema(), stored()).prop_flat_map(|(schema, stored)| with_tables(schema.clone(), stored, by_keys(&schema))).boxed()
+    (schema(), stored())
+        .prop_flat_map(|(schema, stored)| with_tables(schema.clone(), stored, by_keys(&schema)))
+        .boxed()
 }
 
 /// Replacement of a window over the integer column `n`.
@@ -22,11 +24,7 @@ pub fn overwrite_window_case() -> BoxedStrategy<Case<Overwrite>> {
         .boxed()
 }
 
-fn with_tables(
-    schema: Schema,
-    stored: Stored,
-    spec: BoxedStrategy<Overwrite>,
-) -> BoxedStrategy<Case<Overwrite>> {
+fn with_tables(schema: Schema, stored: Stored, spec: BoxedStrategy<Overwrite>) -> BoxedStrategy<Case<Overwrite>> {
     let spec = spec.prop_map(move |mut spec| {
         if spec.window.is_some() {
             spec.common.columns = None; // the window's column lands
@@ -38,16 +36,27 @@ fn with_tables(
     (spec, layout(&schema))
         .prop_flat_map(move |(spec, layout)| {
             // Key groups may have many rows, so rivals are no error here.
-            let rivals = Common { unique: Unique::Assume, ..spec.common.clone() };
+            let rivals = Common {
+                unique: Unique::Assume,
+                ..spec.common.clone()
+            };
             let tables = tables(&schema, &rivals, stored, target_columns(&schema, stored));
             (Just(spec), tables, Just(layout))
         })
-        .prop_map(|(spec, (target, sources), layout)| Case { spec, target, sources, layout })
+        .prop_map(|(spec, (target, sources), layout)| Case {
+            spec,
+            target,
+            sources,
+            layout,
+        })
         .boxed()
 }
 
 fn by_keys(schema: &Schema) -> BoxedStrategy<Overwrite> {
-    let or_keys = null_keys().prop_map(|nulls| Keys { nulls, ..Keys::new(&["v"]) });
+    let or_keys = null_keys().prop_map(|nulls| Keys {
+        nulls,
+        ..Keys::new(&["v"])
+    });
     (common(schema, true), weighted(0.3, or_keys), marker())
         .prop_map(|(mut common, or_keys, delete_when)| {
             if or_keys.is_some() {
@@ -56,18 +65,35 @@ fn by_keys(schema: &Schema) -> BoxedStrategy<Overwrite> {
             }
             common.keys.extend(or_keys);
             common.no_compare = false;
-            Overwrite { common, delete_when, ..Overwrite::default() }
+            Overwrite {
+                common,
+                delete_when,
+                ..Overwrite::default()
+            }
         })
         .boxed()
 }
 
 fn by_window(schema: &Schema) -> BoxedStrategy<Overwrite> {
-    let dedup = (select(vec!["k1", "v"]), order(schema))
-        .prop_map(|(on, by)| Unique::Dedup(Dedup { on: vec![on.to_owned()], by, with_ties: false }));
-    let outside = weighted(0.7, select(vec![OnOutside::Error, OnOutside::Ignore, OnOutside::Insert]));
+    let dedup = (select(vec!["k1", "v"]), order(schema)).prop_map(|(on, by)| {
+        Unique::Dedup(Dedup {
+            on: vec![on.to_owned()],
+            by,
+            with_ties: false,
+        })
+    });
+    let outside = weighted(
+        0.7,
+        select(vec![OnOutside::Error, OnOutside::Ignore, OnOutside::Insert]),
+    );
     (common(schema, false), window(), outside, marker(), weighted(0.3, dedup))
         .prop_map(|(common, window, on_outside, delete_when, dedup)| Overwrite {
-            common: Common { keys: Vec::new(), unique: dedup.unwrap_or_default(), no_compare: false, ..common },
+            common: Common {
+                keys: Vec::new(),
+                unique: dedup.unwrap_or_default(),
+                no_compare: false,
+                ..common
+            },
             window: Some(window),
             delete_when,
             on_outside,

@@ -28,7 +28,9 @@ fn nullable(ty: ColumnType, nulls: f64) -> BoxedStrategy<Value> {
     if nulls == 0.0 {
         return value(ty);
     }
-    option::weighted(1.0 - nulls, value(ty)).prop_map(|v| v.unwrap_or(Value::Null)).boxed()
+    option::weighted(1.0 - nulls, value(ty))
+        .prop_map(|v| v.unwrap_or(Value::Null))
+        .boxed()
 }
 
 /// What rows may look like.

@@ -65,6 +65,11 @@ pub fn schema() -> impl Strategy<Value = Schema> {
     (keys(), subsequence(more, 0..=2), sequence, marker).prop_map(|(keys, more, sequence, marker)| {
         let mut values = vec![Column::new("v", ColumnType::Text), Column::new("n", ColumnType::Int)];
         values.extend(more);
-        Schema { keys, values, sequence: Column::new("seq", sequence), marker: Column::new("gone", marker) }
+        Schema {
+            keys,
+            values,
+            sequence: Column::new("seq", sequence),
+            marker: Column::new("gone", marker),
+        }
     })
 }

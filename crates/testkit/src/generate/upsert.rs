@@ -12,7 +12,9 @@ use crate::oracle::{Absent, AbsentRows, ColumnSet, Common, Cond, Expr, UpdateCol
 
 /// Any statement with tables that fit it.
 pub fn upsert_case() -> BoxedStrategy<Case<Upsert>> {
-    (schema(), stored()).prop_flat_map(|(schema, stored)| case(&schema, stored)).boxed()
+    (schema(), stored())
+        .prop_flat_map(|(schema, stored)| case(&schema, stored))
+        .boxed()
 }
 
 fn case(schema: &Schema, stored: Stored) -> BoxedStrategy<Case<Upsert>> {
@@ -22,7 +24,12 @@ fn case(schema: &Schema, stored: Stored) -> BoxedStrategy<Case<Upsert>> {
             let tables = tables(&owned, &spec.common, stored, target_columns(&owned, stored));
             (Just(spec), tables, Just(layout))
         })
-        .prop_map(|(spec, (target, sources), layout)| Case { spec, target, sources, layout })
+        .prop_map(|(spec, (target, sources), layout)| Case {
+            spec,
+            target,
+            sources,
+            layout,
+        })
         .boxed()
 }
 
@@ -36,20 +43,33 @@ fn spec(schema: &Schema, stored: Stored) -> BoxedStrategy<Upsert> {
         weighted(0.3, absent(schema)),
     );
     parts
-        .prop_map(move |(mut common, delete_when, ignore_nulls, update, update_when, absent)| {
-            let computes = update != UpdateColumns::All || update_when.is_some() || absent.is_some();
-            if computes {
-                common.columns = None; // the columns that expressions read all land
-            }
-            landing(&mut common, stored, delete_when.as_ref());
-            let common: Common = creating(common, stored);
-            Upsert { common, delete_when, ignore_nulls, update, update_when, absent }
-        })
+        .prop_map(
+            move |(mut common, delete_when, ignore_nulls, update, update_when, absent)| {
+                let computes = update != UpdateColumns::All || update_when.is_some() || absent.is_some();
+                if computes {
+                    common.columns = None; // the columns that expressions read all land
+                }
+                landing(&mut common, stored, delete_when.as_ref());
+                let common: Common = creating(common, stored);
+                Upsert {
+                    common,
+                    delete_when,
+                    ignore_nulls,
+                    update,
+                    update_when,
+                    absent,
+                }
+            },
+        )
         .boxed()
 }
 
 fn column_set() -> impl Strategy<Value = ColumnSet> {
-    select(vec![ColumnSet::all_except(&[]), ColumnSet::only(&["v"]), ColumnSet::all_except(&["n"])])
+    select(vec![
+        ColumnSet::all_except(&[]),
+        ColumnSet::only(&["v"]),
+        ColumnSet::all_except(&["n"]),
+    ])
 }
 
 fn update() -> impl Strategy<Value = UpdateColumns> {
@@ -72,8 +92,10 @@ fn absent(schema: &Schema) -> BoxedStrategy<Absent<AbsentRows>> {
     let condition = weighted(0.3, Just(low));
     let gone = AbsentRows::Set(vec![("v".to_owned(), text("gone"))]);
     (within, condition, select(vec![AbsentRows::Delete, gone]))
-        .prop_map(|(within, condition, action)| {
-            Absent { within: within.into_iter().collect(), condition, action }
+        .prop_map(|(within, condition, action)| Absent {
+            within: within.into_iter().collect(),
+            condition,
+            action,
         })
         .boxed()
 }

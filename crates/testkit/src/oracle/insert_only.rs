@@ -37,7 +37,11 @@ impl InsertOnly {
             return Ok(skipped(before));
         }
         source::check_keys(keys, source)?;
-        let content = source::Content { source, landing: &landing, marker };
+        let content = source::Content {
+            source,
+            landing: &landing,
+            marker,
+        };
         let winners = source::one_per_key(&self.common, keys, &content)?;
         let mut table = target::prepared(before, source, &landing);
         source::check_outside(keys, source, &winners.rows, &table)?;

@@ -256,7 +256,10 @@ impl Overwrite {
     fn winners(&self, source: &Table) -> Result<Winners, ErrorCode> {
         let mut winners = match &self.common.unique {
             Unique::Dedup(dedup) => deduplicated(dedup, self.common.keys.first(), source),
-            Unique::Check | Unique::Assume => Winners { rows: source.rows.clone(), skipped: 0 },
+            Unique::Check | Unique::Assume => Winners {
+                rows: source.rows.clone(),
+                skipped: 0,
+            },
         };
         if let (Some(keys), false) = (self.common.keys.first(), self.common.sequence.is_empty()) {
             source::check_sequence(&self.common, source)?;
@@ -266,7 +269,10 @@ impl Overwrite {
                 key.is_some() && key == keys.of(source, b)
             };
             let all = winners.rows.clone();
-            winners.rows.retain(|row| !all.iter().any(|other| rivals(row, other) && sequence(other) > sequence(row)));
+            winners.rows.retain(|row| {
+                !all.iter()
+                    .any(|other| rivals(row, other) && sequence(other) > sequence(row))
+            });
             winners.skipped += count(all.len() - winners.rows.len());
         }
         Ok(winners)

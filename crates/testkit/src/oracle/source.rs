@@ -88,7 +88,11 @@ pub(crate) fn landing(
         return Err(NO_COLUMN);
     }
     // An inserted row needs its key.
-    let has_keys = common.keys.iter().flat_map(|keys| &keys.columns).all(|key| names.contains(key));
+    let has_keys = common
+        .keys
+        .iter()
+        .flat_map(|keys| &keys.columns)
+        .all(|key| names.contains(key));
     if has_keys { Ok(names) } else { Err(SYNTAX) }
 }
 
@@ -147,7 +151,10 @@ impl Content<'_> {
     /// Whether they agree.
     pub fn same(&self, a: &Row, b: &Row) -> bool {
         let of = |row: &Row| {
-            (tuple(self.source, row, self.landing), self.marker.is_some_and(|m| m.marks(self.source, row)))
+            (
+                tuple(self.source, row, self.landing),
+                self.marker.is_some_and(|m| m.marks(self.source, row)),
+            )
         };
         of(a) == of(b)
     }
@@ -225,7 +232,10 @@ pub(crate) fn one_per_key(common: &Common, keys: &Keys, content: &Content<'_>) -
     let source = content.source;
     let mut winners = match &common.unique {
         Unique::Dedup(dedup) => deduplicated(dedup, Some(keys), source),
-        Unique::Check | Unique::Assume => Winners { rows: source.rows.clone(), skipped: 0 },
+        Unique::Check | Unique::Assume => Winners {
+            rows: source.rows.clone(),
+            skipped: 0,
+        },
     };
     if !common.sequence.is_empty() {
         check_sequence(common, source)?;
@@ -233,6 +243,12 @@ pub(crate) fn one_per_key(common: &Common, keys: &Keys, content: &Content<'_>) -
         winners.rows = highest(common, keys, content, winners.rows)?;
         winners.skipped += u64::try_from(before - winners.rows.len()).unwrap_or(u64::MAX);
     }
-    let twice = groups(&winners.rows, |row| keys.of(source, row)).iter().any(|group| group.len() > 1);
-    if twice && common.unique != Unique::Assume { Err(DUPLICATE_KEY) } else { Ok(winners) }
+    let twice = groups(&winners.rows, |row| keys.of(source, row))
+        .iter()
+        .any(|group| group.len() > 1);
+    if twice && common.unique != Unique::Assume {
+        Err(DUPLICATE_KEY)
+    } else {
+        Ok(winners)
+    }
 }

@@ -94,7 +94,11 @@ impl Upsert {
             return Ok(skipped(before));
         }
         source::check_keys(keys, source)?;
-        let content = source::Content { source, landing: &landing, marker };
+        let content = source::Content {
+            source,
+            landing: &landing,
+            marker,
+        };
         let winners = source::one_per_key(&self.common, keys, &content)?;
         source::check_outside(keys, source, &winners.rows, &table)?;
         let mut counts = Counts {
@@ -147,16 +151,27 @@ impl Upsert {
 
     /// Assigned columns exist and are no keys.
     fn check_targets(&self, keys: &Keys, table: &Table) -> Result<(), ErrorCode> {
-        let update: &[(String, Expr)] = if let UpdateColumns::Set(set) = &self.update { set } else { &[] };
+        let update: &[(String, Expr)] = if let UpdateColumns::Set(set) = &self.update {
+            set
+        } else {
+            &[]
+        };
         let absent: &[(String, Expr)] = match &self.absent {
-            Some(Absent { action: AbsentRows::Set(set), .. }) => set,
+            Some(Absent {
+                action: AbsentRows::Set(set),
+                ..
+            }) => set,
             _ => &[],
         };
         let mut columns = update.iter().chain(absent).map(|(column, _)| column);
         if columns.clone().any(|column| !table.has(column)) {
             return Err(NO_COLUMN);
         }
-        if columns.any(|column| keys.columns.contains(column)) { Err(SYNTAX) } else { Ok(()) }
+        if columns.any(|column| keys.columns.contains(column)) {
+            Err(SYNTAX)
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -37,7 +37,10 @@ struct Fault {
 impl Fault {
     fn crash(&self, request: &Request) -> Error {
         let message = format!("injected crash {:?} write {}: {request}", self.moment, self.at);
-        Error::Generic { store: "FaultyStore", source: message.into() }
+        Error::Generic {
+            store: "FaultyStore",
+            source: message.into(),
+        }
     }
 
     fn dead(&self) -> bool {
@@ -51,7 +54,10 @@ impl Around for Fault {
         if self.dead() {
             return Err(self.crash(request));
         }
-        let write = request.operation.is_write().then(|| self.writes.fetch_add(1, Ordering::SeqCst));
+        let write = request
+            .operation
+            .is_write()
+            .then(|| self.writes.fetch_add(1, Ordering::SeqCst));
         match (write, self.moment) {
             (Some(n), Moment::Before) if n >= self.at => Err(self.crash(request)),
             (Some(n), Moment::After) if n > self.at => Err(self.crash(request)),
@@ -60,15 +66,25 @@ impl Around for Fault {
     }
 
     async fn after(&self, request: &Request) -> Result<()> {
-        if request.operation.is_write() && self.dead() { Err(self.crash(request)) } else { Ok(()) }
+        if request.operation.is_write() && self.dead() {
+            Err(self.crash(request))
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl FaultyStore {
     /// Around a store; write number `at` fails.
     pub fn new(inner: Arc<dyn ObjectStore>, at: usize, moment: Moment) -> Self {
-        let around = Arc::new(Fault { at, moment, writes: AtomicUsize::new(0) });
-        Self { wrapped: Wrapped { inner, around } }
+        let around = Arc::new(Fault {
+            at,
+            moment,
+            writes: AtomicUsize::new(0),
+        });
+        Self {
+            wrapped: Wrapped { inner, around },
+        }
     }
 
     /// Whether the chosen write was reached.

@@ -56,8 +56,15 @@ impl GateStore {
     pub fn new(inner: Arc<dyn ObjectStore>) -> (Self, Gate) {
         let (send_arrived, arrived) = oneshot::channel();
         let (open, opened) = oneshot::channel();
-        let around = Arc::new(Guard { closed: Mutex::new(Some((send_arrived, opened))) });
-        (Self { wrapped: Wrapped { inner, around } }, Gate { arrived, open })
+        let around = Arc::new(Guard {
+            closed: Mutex::new(Some((send_arrived, opened))),
+        });
+        (
+            Self {
+                wrapped: Wrapped { inner, around },
+            },
+            Gate { arrived, open },
+        )
     }
 }
 

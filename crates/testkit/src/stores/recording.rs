@@ -23,7 +23,10 @@ struct Recorder {
 #[async_trait]
 impl Around for Recorder {
     async fn before(&self, request: &Request) -> Result<()> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+        self.requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(request.clone());
         Ok(())
     }
 }
@@ -31,17 +34,32 @@ impl Around for Recorder {
 impl RecordingStore {
     /// Around a store.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
-        Self { wrapped: Wrapped { inner, around: Arc::default() } }
+        Self {
+            wrapped: Wrapped {
+                inner,
+                around: Arc::default(),
+            },
+        }
     }
 
     /// The requests since the last call.
     pub fn take(&self) -> Vec<Request> {
-        std::mem::take(&mut *self.wrapped.around.requests.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(
+            &mut *self
+                .wrapped
+                .around
+                .requests
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// The requests since the last call that write.
     pub fn take_writes(&self) -> Vec<Request> {
-        self.take().into_iter().filter(|request| request.operation.is_write()).collect()
+        self.take()
+            .into_iter()
+            .filter(|request| request.operation.is_write())
+            .collect()
     }
 }
 

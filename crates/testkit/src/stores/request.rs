@@ -54,7 +54,11 @@ pub struct Request {
 impl Request {
     /// A request for a whole object.
     pub fn new(operation: Operation, path: &Path) -> Self {
-        Self { operation, path: path.clone(), range: None }
+        Self {
+            operation,
+            path: path.clone(),
+            range: None,
+        }
     }
 
     /// A read with its options.
@@ -65,7 +69,11 @@ impl Request {
             GetRange::Offset(start) => format!("{start}-"),
             GetRange::Suffix(length) => format!("-{length}"),
         });
-        Self { operation, path: path.clone(), range }
+        Self {
+            operation,
+            path: path.clone(),
+            range,
+        }
     }
 }
 

@@ -13,11 +13,19 @@ fn memory() -> Arc<dyn ObjectStore> {
 }
 
 async fn write(store: &dyn ObjectStore, path: &str) -> object_store::Result<()> {
-    store.put_opts(&Path::from(path), PutPayload::from_static(b"x"), PutMode::Create.into()).await.map(drop)
+    store
+        .put_opts(&Path::from(path), PutPayload::from_static(b"x"), PutMode::Create.into())
+        .await
+        .map(drop)
 }
 
 async fn names(store: &dyn ObjectStore) -> Vec<String> {
-    let mut names: Vec<String> = store.list(None).map_ok(|meta| meta.location.to_string()).try_collect().await.unwrap();
+    let mut names: Vec<String> = store
+        .list(None)
+        .map_ok(|meta| meta.location.to_string())
+        .try_collect()
+        .await
+        .unwrap();
     names.sort();
     names
 }
@@ -33,7 +41,10 @@ fn requests_are_recorded_in_order() {
         store.delete(&Path::from("a")).await.unwrap();
         names(&store).await;
         let requests: Vec<String> = store.take().iter().map(ToString::to_string).collect();
-        assert_eq!(requests, ["PutIfAbsent a", "Get a", "Get a 0-1", "Head a", "Delete a", "List "]);
+        assert_eq!(
+            requests,
+            ["PutIfAbsent a", "Get a", "Get a 0-1", "Head a", "Delete a", "List "]
+        );
         assert_eq!(store.take(), []);
     });
 }
@@ -83,7 +94,10 @@ fn deletes_are_single_requests() {
     block_on(async {
         let store = RecordingStore::new(memory());
         let paths = ["a", "b"].map(|path| Ok(Path::from(path)));
-        let deleted: Vec<_> = store.delete_stream(futures::stream::iter(paths).boxed()).collect().await;
+        let deleted: Vec<_> = store
+            .delete_stream(futures::stream::iter(paths).boxed())
+            .collect()
+            .await;
         assert_eq!((deleted.len(), store.take_writes().len()), (2, 2));
     });
 }

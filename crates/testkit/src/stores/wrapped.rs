@@ -37,7 +37,10 @@ pub(crate) struct Wrapped<A> {
 
 impl<A> Clone for Wrapped<A> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), around: Arc::clone(&self.around) }
+        Self {
+            inner: Arc::clone(&self.inner),
+            around: Arc::clone(&self.around),
+        }
     }
 }
 
@@ -63,26 +66,42 @@ impl<A> fmt::Display for Wrapped<A> {
 #[async_trait]
 impl<A: Around> ObjectStore for Wrapped<A> {
     async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
-        let operation = if opts.mode == PutMode::Create { Operation::PutIfAbsent } else { Operation::Put };
-        self.run(Request::new(operation, location), self.inner.put_opts(location, payload, opts)).await
+        let operation = if opts.mode == PutMode::Create {
+            Operation::PutIfAbsent
+        } else {
+            Operation::Put
+        };
+        self.run(
+            Request::new(operation, location),
+            self.inner.put_opts(location, payload, opts),
+        )
+        .await
     }
 
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        opts: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
+    async fn put_multipart_opts(&self, location: &Path, opts: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
         let inner = self.inner.put_multipart_opts(location, opts).await?;
-        Ok(Box::new(WrappedUpload { inner, location: location.clone(), around: Arc::clone(&self.around) }))
+        Ok(Box::new(WrappedUpload {
+            inner,
+            location: location.clone(),
+            around: Arc::clone(&self.around),
+        }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.run(Request::get(location, &options), self.inner.get_opts(location, options)).await
+        self.run(Request::get(location, &options), self.inner.get_opts(location, options))
+            .await
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let text = ranges.iter().map(|r| format!("{}-{}", r.start, r.end)).collect::<Vec<_>>().join(",");
-        let request = Request { range: Some(text), ..Request::new(Operation::Get, location) };
+        let text = ranges
+            .iter()
+            .map(|r| format!("{}-{}", r.start, r.end))
+            .collect::<Vec<_>>()
+            .join(",");
+        let request = Request {
+            range: Some(text),
+            ..Request::new(Operation::Get, location)
+        };
         self.run(request, self.inner.get_ranges(location, ranges)).await
     }
 
@@ -93,7 +112,10 @@ impl<A: Around> ObjectStore for Wrapped<A> {
             async move {
                 let request = Request::new(Operation::Delete, &location);
                 let one = futures::stream::iter([Ok(location)]).boxed();
-                run(around.as_ref(), request, async move { inner.delete_stream(one).try_collect::<Vec<_>>().await }).await
+                run(around.as_ref(), request, async move {
+                    inner.delete_stream(one).try_collect::<Vec<_>>().await
+                })
+                .await
             }
         };
         locations
@@ -122,14 +144,24 @@ impl<A: Around> ObjectStore for Wrapped<A> {
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         let absent = matches!(options.mode, CopyMode::Create);
-        let operation = if absent { Operation::PutIfAbsent } else { Operation::Copy };
-        self.run(Request::new(operation, to), self.inner.copy_opts(from, to, options)).await
+        let operation = if absent {
+            Operation::PutIfAbsent
+        } else {
+            Operation::Copy
+        };
+        self.run(Request::new(operation, to), self.inner.copy_opts(from, to, options))
+            .await
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
         let absent = matches!(options.target_mode, RenameTargetMode::Create);
-        let operation = if absent { Operation::PutIfAbsent } else { Operation::Rename };
-        self.run(Request::new(operation, to), self.inner.rename_opts(from, to, options)).await
+        let operation = if absent {
+            Operation::PutIfAbsent
+        } else {
+            Operation::Rename
+        };
+        self.run(Request::new(operation, to), self.inner.rename_opts(from, to, options))
+            .await
     }
 }
 

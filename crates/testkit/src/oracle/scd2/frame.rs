@@ -159,7 +159,12 @@ impl<'a> Frame<'a> {
     /// What rows of one key and one time must agree in.
     pub fn agrees(&self, a: &Row, b: &Row) -> bool {
         let marker = self.spec.delete_when.as_ref().map(|(marker, _)| marker);
-        source::Content { source: self.source, landing: &self.landing, marker }.same(a, b)
+        source::Content {
+            source: self.source,
+            landing: &self.landing,
+            marker,
+        }
+        .same(a, b)
     }
 
     pub fn marks(&self, row: &Row) -> bool {

@@ -38,12 +38,17 @@ pub(super) fn load(frame: &mut Frame<'_>) -> Result<(), ErrorCode> {
     };
     for group in groups(&rows, |row| frame.identity.of(frame.source, row)) {
         let group: Vec<&Row> = group.into_iter().map(|i| &rows[i]).collect();
-        let Some(key) = group.first().map(|row| frame.identity.of(frame.source, row)) else { continue };
+        let Some(key) = group.first().map(|row| frame.identity.of(frame.source, row)) else {
+            continue;
+        };
         let events = one_per_time(frame, group)?;
         let found = frame.histories.iter().position(|h| key.is_some() && h.key == key);
         let history = match found {
             Some(index) => frame.histories.swap_remove(index),
-            None => History { key, versions: Vec::new() },
+            None => History {
+                key,
+                versions: Vec::new(),
+            },
         };
         let history = replay(frame, history, events)?;
         frame.histories.push(history);
@@ -90,16 +95,16 @@ fn replay(frame: &mut Frame<'_>, history: History, events: Vec<Event>) -> Result
         }
     }
     chain.sort_by_key(|v| (v.from, v.to.is_none(), v.to));
-    let end = chain
-        .iter()
-        .map(|v| if v.to.is_none() { v.from } else { v.to.unwrap_or(v.from) })
-        .max();
+    let last_end = chain.iter().filter_map(|v| v.to).max();
+    let end = chain.iter().find(|v| v.to.is_none()).map(|v| v.from).or(last_end);
 
     let mut news = Vec::new();
     for mut event in events {
         event.late = end.is_some_and(|end| event.time < end);
         if guarded(frame, &chain, &event) {
             frame.counts.skipped += 1;
+        } else if event.delete && deleted_then(&chain, event.time) {
+            frame.counts.unchanged += 1;
         } else if !event.delete && same_time(frame, &mut chain, &mut beside, &event) {
             // Done: an equal time replaces content, or is a no-op, under every policy.
         } else if event.late && frame.spec.late.unwrap_or(LatePolicy::Reorder) != LatePolicy::Reorder {
@@ -108,7 +113,11 @@ fn replay(frame: &mut Frame<'_>, history: History, events: Vec<Event>) -> Result
             news.push(event);
         }
     }
-    let mut versions = rebuilt(frame, timeline(chain, news));
+    // Without splices nothing but the open version can change.
+    let splices = frame.spec.late.unwrap_or(LatePolicy::Reorder) == LatePolicy::Reorder;
+    let (changing, settled) = chain.into_iter().partition(|v| splices || v.to.is_none());
+    let mut versions = rebuilt(frame, timeline(changing, news));
+    versions.extend(settled);
     versions.extend(beside);
     Ok(History {
         key: history.key,
@@ -119,15 +128,28 @@ fn replay(frame: &mut Frame<'_>, history: History, events: Vec<Event>) -> Result
 /// At an equal time the stored further tuple, where the target stores it, is greater. A stored time that is later than
 /// the version's start tells that the version was confirmed since: that guards only against the same content.
 fn guarded(frame: &Frame<'_>, chain: &[Version], event: &Event) -> bool {
-    let sequence = &frame.spec.common.sequence;
     let Some(stored) = chain.iter().rfind(|v| v.from == event.time) else {
         return false;
     };
+    let time = &frame.spec.common.sequence[..1];
+    let same_time = tuple(&frame.table, &stored.row, time) == tuple(frame.source, &event.row, time);
+    let same_content = !event.delete && !stored.deleted && frame.same_content(stored, &event.row);
+    newer(frame, stored, event) && (same_time || same_content)
+}
+
+/// Whether the sequence that is stored with a version, if it is, is greater than the event's.
+fn newer(frame: &Frame<'_>, version: &Version, event: &Event) -> bool {
+    let sequence = &frame.spec.common.sequence;
     let stores = sequence.iter().all(|c| frame.table.has(c));
-    let old = tuple(&frame.table, &stored.row, sequence);
-    let new = tuple(frame.source, &event.row, sequence);
-    let same = !event.delete && !stored.deleted && frame.same_content(stored, &event.row);
-    stores && old > new && (old.first() == new.first() || same)
+    stores && tuple(&frame.table, &version.row, sequence) > tuple(frame.source, &event.row, sequence)
+}
+
+/// Whether the history already says that the key was deleted at this very time.
+fn deleted_then(chain: &[Version], time: i64) -> bool {
+    let ended = chain.iter().any(|v| v.to == Some(time));
+    let followed = chain.iter().any(|v| v.from == time && v.to != Some(time) && !v.deleted);
+    let recorded = chain.iter().any(|v| v.from == time && v.deleted);
+    recorded || (ended && !followed)
 }
 
 /// A row at the very time a stored version begins takes that version over. Whether there was one.
@@ -237,7 +259,7 @@ fn succeeded(frame: &Frame<'_>, done: &mut Vec<Version>, current: Option<Version
 }
 
 /// A new row. If it says the same as the version that holds, that one stays: it takes over what is not tracked, unless
-/// it is stored and the row is late.
+/// it is stored and the row is late, or was confirmed by a newer row.
 fn arrived(frame: &mut Frame<'_>, done: &mut Vec<Version>, current: Option<Version>, event: &Event) -> Version {
     let Some(mut current) = current else {
         return frame.opened(&event.row, event.time);
@@ -247,7 +269,7 @@ fn arrived(frame: &mut Frame<'_>, done: &mut Vec<Version>, current: Option<Versi
         done.push(ended(current, event.time));
         return frame.opened(&event.row, event.time);
     }
-    let takes_over = current.stored.is_none() || !event.late;
+    let takes_over = (current.stored.is_none() || !event.late) && !newer(frame, &current, event);
     let changed = takes_over && frame.overwrite(&mut current, &event.row);
     frame.counts.unchanged += u64::from(!changed || current.stored.is_none());
     current
