@@ -1,6 +1,8 @@
 //! Ctrl-C as something a statement can wait for.
 
-use std::future::pending;
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::sync::mpsc;
 use std::thread;
 
 use tokio::runtime::Builder;
@@ -17,16 +19,15 @@ impl Interrupts {
     /// Should that thread not start, Ctrl-C keeps ending the process.
     pub(crate) fn listen() -> Self {
         let (sender, presses) = watch::channel(0_u64);
+        let (starting, started) = mpsc::channel::<()>();
         let _ = thread::Builder::new().name("interrupts".to_owned()).spawn(move || {
-            let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
-                return;
-            };
-            runtime.block_on(async {
-                while tokio::signal::ctrl_c().await.is_ok() {
-                    sender.send_modify(|count| *count += 1);
-                }
-            });
+            if let Ok(runtime) = Builder::new_current_thread().enable_all().build() {
+                runtime.block_on(count(sender, starting));
+            }
         });
+        // The line editor replaces the handler while it reads and then puts back what it found: ours has to be there
+        // by then. The wait ends when the other side is dropped.
+        let _ = started.recv();
         Self { presses }
     }
 
@@ -45,5 +46,23 @@ impl Interrupts {
         if self.presses.changed().await.is_err() {
             pending::<()>().await;
         }
+    }
+}
+
+/// Counts presses; drops `starting` once the handler is there.
+async fn count(presses: watch::Sender<u64>, starting: mpsc::Sender<()>) {
+    let mut starting = Some(starting);
+    loop {
+        let mut press = pin!(tokio::signal::ctrl_c());
+        let pressed = poll_fn(|context| {
+            // The first poll installs the handler.
+            let polled = press.as_mut().poll(context);
+            starting.take();
+            polled
+        });
+        if pressed.await.is_err() {
+            return;
+        }
+        presses.send_modify(|count| *count += 1);
     }
 }
