@@ -17,6 +17,7 @@ use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Typ
 use datafusion::arrow::row::{OwnedRow, RowConverter, Rows};
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 
 use crate::keys::Columns;
@@ -232,13 +233,13 @@ impl ByteSet {
             let key = key(row);
             let hash = hasher.hash_one(key);
             let same = |slot: &Slot| slot.hash == hash && held.get(slot.start..slot.end) == Some(key);
-            if table.find(hash, same).is_some() {
+            let Entry::Vacant(free) = table.entry(hash, same, |slot| slot.hash) else {
                 return false;
-            }
+            };
             let start = held.len();
             held.extend_from_slice(key);
             let end = held.len();
-            table.insert_unique(hash, Slot { hash, start, end }, |slot| slot.hash);
+            free.insert(Slot { hash, start, end });
             true
         }))
     }
