@@ -240,6 +240,7 @@ impl CommandTask for AttachExternal {
 
 #[cfg(test)]
 mod tests {
+    use alluvium_core::Registry;
     use datafusion::sql::sqlparser::dialect::GenericDialect;
 
     use super::*;
@@ -281,7 +282,10 @@ mod tests {
             let text = format!("{head} {options}");
             let mut parser = parser(&text);
             let error = CreateExternalTableKind
-                .parse(&mut Cursor::new(&mut parser), None)
+                .parse(
+                    &mut Cursor::new(&mut parser, &GenericDialect {}, &Registry::default()),
+                    None,
+                )
                 .unwrap_err();
             assert_eq!((error.code(), error.span()), ("42601", None), "{text}");
             assert!(!format!("{error:?}").contains("SECRETKEY"), "{error:?}");
