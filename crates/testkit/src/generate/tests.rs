@@ -158,12 +158,14 @@ proptest! {
     }
 }
 
-/// Whether an equal time may set back what is not tracked: without a stored sequence nothing tells an older
-/// confirmation from a newer one.
+/// Whether a second run may change rows. Without a stored sequence nothing tells an older confirmation from a newer one,
+/// so an equal time may set back what is not tracked. And a row that `APPEND` left open is there to be closed by a delete
+/// that found nothing to close the first time.
 fn restates(spec: &Scd2) -> bool {
     let stores = spec.common.columns.as_ref().is_none_or(|set| set.has("seq"));
     let untracked = matches!(spec.track, Track::On(_));
-    !stores && untracked
+    let appends = spec.late == Some(LatePolicy::Append) && spec.delete_when.is_some();
+    (!stores && untracked) || appends
 }
 
 /// Per identity: intervals in order and disjoint, at most one open, `is_current` says open.
