@@ -278,7 +278,8 @@ impl Run {
         let prunable = prune::prunable(&self.filters)?;
         let stats = tasks::decode_stats(&table.schema, &batch)?;
         let keep = prune::keep(Arc::clone(&prunable), &table.schema, &stats);
-        let skipped = keep.iter().filter(|keep| !**keep).count();
+        let dropped: Vec<bool> = keep.iter().map(|keep| !keep).collect();
+        let skipped = tasks::files_begun(&batch, &dropped)?;
         for name in [FILES_PRUNED_DYNAMIC, FILES_SKIPPED] {
             MetricBuilder::new(&self.metrics)
                 .counter(name, self.partition)

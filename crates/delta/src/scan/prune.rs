@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn long_lists_are_compared_value_by_value() {
         let (schema, stats) = stats();
-        let values = (0..100)
+        let values = (0..100_i64)
             .map(|i| lit(if i % 2 == 0 { i % 10 } else { 20 + i % 10 }))
             .collect();
         let list = in_list(col("k", &schema).unwrap(), values, &false, &schema).unwrap();

@@ -7,6 +7,7 @@ use alluvium_exec::columns;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::memory::DataSourceExec;
+use datafusion::common::DataFusionError;
 use datafusion::common::config::TableParquetOptions;
 use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, FileSource, ParquetSource};
@@ -107,7 +108,12 @@ impl Reader {
         let filter = conjunction_opt(filters).map(|predicate| Filter { predicate, late });
         let rows = stream::iter(runs(tasks)).then(move |run| {
             let (reader, ctx, filter) = (reader.clone(), Arc::clone(&ctx), filter.clone());
-            async move { reader.open(run, filter, partition, &ctx).await.map_err(datafusion::common::DataFusionError::from) }
+            async move {
+                reader
+                    .open(run, filter, partition, &ctx)
+                    .await
+                    .map_err(DataFusionError::from)
+            }
         });
         Box::pin(RecordBatchStreamAdapter::new(output, rows.try_flatten()))
     }
@@ -192,7 +198,11 @@ impl Reader {
             e_tag: None,
             version: None,
         };
-        Ok(PartitionedFile::new_from_meta(meta).with_partition_values(values))
+        let file = PartitionedFile::new_from_meta(meta).with_partition_values(values);
+        Ok(match task.range {
+            Some((start, end)) => file.with_range(start, end),
+            None => file,
+        })
     }
 }
 

@@ -20,5 +20,9 @@ use deltalake::DeltaTableError;
 
 /// An error of the log or the store as ours, without credentials.
 pub(crate) fn storage_error(doing: &str, cause: DeltaTableError) -> LoadError {
-    LoadError::new(SqlState::Storage, format!("{doing} failed")).detail(redact(&cause.to_string()))
+    let text = redact(&cause.to_string());
+    match text.split_once("Unsupported: ") {
+        Some((_, what)) => LoadError::unsupported(format!("{doing} is not supported: {what}")),
+        None => LoadError::new(SqlState::Storage, format!("{doing} failed")).detail(text),
+    }
 }

@@ -18,6 +18,9 @@ use datafusion::common::{Column, ColumnStatistics, Result, ScalarValue, Statisti
 /// Writers may cut timestamps in statistics to milliseconds; the true maximum is less than this much higher.
 const CUT_MICROS: i64 = 999;
 
+/// Stands for a number of rows that the log does not tell, where all that matters is that all of them are NULL.
+const UNTOLD: u64 = u64::MAX;
+
 /// Bounds and NULL counts of files, one row per file.
 #[derive(Debug, Clone)]
 pub(crate) struct FileStats {
@@ -132,11 +135,10 @@ impl ColumnBounds {
             Ok(value) if !value.is_null() => Precision::Inexact(value),
             _ => Precision::Absent,
         };
-        let nulls = self
-            .nulls
-            .is_valid(row)
-            .then(|| usize::try_from(self.nulls.value(row)).ok())
-            .flatten();
+        let nulls = self.nulls.is_valid(row).then(|| self.nulls.value(row));
+        let nulls = nulls
+            .filter(|nulls| *nulls != UNTOLD)
+            .and_then(|nulls| usize::try_from(nulls).ok());
         ColumnStatistics {
             null_count: nulls.map_or(Precision::Absent, Precision::Exact),
             min_value: bound(&self.min),
@@ -170,7 +172,12 @@ impl PruningStatistics for FileStats {
     }
 
     fn row_counts(&self) -> Option<ArrayRef> {
-        Some(Arc::new(self.records.clone()))
+        Some(Arc::new(
+            self.records
+                .iter()
+                .map(|count| count.or(Some(UNTOLD)))
+                .collect::<UInt64Array>(),
+        ))
     }
 
     fn contained(&self, _column: &Column, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
@@ -185,7 +192,8 @@ fn exact(rows: &[Vec<ScalarValue>], part: usize, data_type: &DataType, records: 
         false => ScalarValue::iter_to_array(rows.iter().filter_map(|row| row.get(part).cloned()))?,
     };
     let nulls = (0..values.len()).map(|i| match values.is_null(i) {
-        true => records.is_valid(i).then(|| records.value(i)),
+        true if records.is_valid(i) => Some(records.value(i)),
+        true => Some(UNTOLD),
         false => Some(0),
     });
     Ok(ColumnBounds {

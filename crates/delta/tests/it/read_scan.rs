@@ -342,3 +342,37 @@ fn deletion_vector(lake: &Lake, positions: &[u64]) -> Value {
         "sizeInBytes": written.size_in_bytes, "cardinality": written.cardinality,
     })
 }
+
+#[tokio::test]
+async fn a_large_file_is_read_by_several_partitions() {
+    let mut lake = Lake::create(&id_name(), &[]);
+    let filler: Vec<String> = (0_u64..40_000)
+        .map(|i| format!("{:0>500}", i.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+        .collect();
+    let rows = batch(vec![
+        ("id", Arc::new(Int64Array::from_iter_values(0..40_000)) as ArrayRef),
+        ("name", Arc::new(StringArray::from(filler))),
+    ]);
+    let groups = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(2_000))
+        .set_dictionary_enabled(false)
+        .build();
+    let add = lake.file_with("large.parquet", &rows, id_stats(0, 39_999), groups);
+    lake.commit(&[add]);
+    let context = lake.session(SessionConfig::new().with_target_partitions(2)).await;
+    let (plan, rows) = run(&context, "SELECT id, __row FROM target").await;
+    assert_eq!(
+        plan.properties().output_partitioning().partition_count(),
+        2,
+        "{}",
+        explain(&plan)
+    );
+    let expected: Vec<i64> = (0..40_000).collect();
+    assert_eq!((ints(&rows, "id"), ints(&rows, "__row")), (expected.clone(), expected));
+    for batch in &rows {
+        assert_eq!(batch.column(0), batch.column(1));
+    }
+    source(&context, &[50_000]);
+    let (plan, _) = run(&context, "SELECT s.id FROM source s LEFT JOIN target t ON s.id = t.id").await;
+    assert_eq!(counter(&plan, FILES_SKIPPED), 1);
+}
