@@ -1,4 +1,5 @@
 //! A session over a scratch warehouse.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -37,7 +37,8 @@ pub(super) fn local(root: &Path, default_schema: &str) -> Names {
 
 /// Whether `path` holds a Delta log and, links resolved, lies inside `root`.
 pub(super) fn is_table(root: &Path, path: &Path) -> bool {
-    path.join(LOG).is_dir() && path.canonicalize().is_ok_and(|p| p.starts_with(root))
+    let log = path.join(LOG);
+    log.is_dir() && log.canonicalize().is_ok_and(|p| p.starts_with(root))
 }
 
 fn directories(path: &Path) -> Vec<String> {
