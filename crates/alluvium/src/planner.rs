@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use alluvium_delta::write::LoadPlanner;
 use alluvium_exec::planner::ExecPlanner;
+use alluvium_exec::source_gate::{SourceGateNode, keep_source_order};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Extension, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
@@ -47,8 +49,29 @@ impl QueryPlanner for LoadQueryPlanner {
             DeltaExtensionPlanner::new(),
             Arc::new(PreviousPlanner(Arc::clone(&self.previous))),
         ]);
-        planner.create_physical_plan(logical_plan, session).await
+        match ordered(logical_plan, session)? {
+            Some(state) => planner.create_physical_plan(logical_plan, &state).await,
+            None => planner.create_physical_plan(logical_plan, session).await,
+        }
     }
+}
+
+/// A session that keeps the source's rows in order, when the plan asks for source order.
+fn ordered(plan: &LogicalPlan, session: &dyn Session) -> Result<Option<SessionState>> {
+    let mut wanted = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Extension(extension) = node {
+            let gate = extension.node.as_any().downcast_ref::<SourceGateNode>();
+            wanted |= gate.is_some_and(|gate| gate.spec().ordinal);
+        }
+        Ok(if wanted { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    let Some(state) = session.as_any().downcast_ref::<SessionState>().filter(|_| wanted) else {
+        return Ok(None);
+    };
+    let mut state = state.clone();
+    keep_source_order(state.config_mut().options_mut());
+    Ok(Some(state))
 }
 
 fn has_extension(plan: &LogicalPlan) -> Result<bool> {

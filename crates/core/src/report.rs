@@ -5,6 +5,7 @@ use std::fmt::Write;
 use datafusion::sql::sqlparser::tokenizer::Span;
 
 use crate::error::LoadError;
+use crate::secrets::{is_secret_key, redact};
 
 /// Renders `error` about `sql`: code and primary line, the line of text at fault with a caret, detail, hint.
 pub fn render(error: &LoadError, sql: &str) -> String {
@@ -25,6 +26,9 @@ pub fn render(error: &LoadError, sql: &str) -> String {
 fn excerpt(sql: &str, span: Span) -> Option<String> {
     let number = usize::try_from(span.start.line).ok()?;
     let line = sql.lines().nth(number.checked_sub(1)?)?;
+    if holds_secret(line) {
+        return None;
+    }
     let start = usize::try_from(span.start.column).ok()?.saturating_sub(1);
     let width = line.chars().count();
     let end = match span.end.line == span.start.line {
@@ -41,6 +45,11 @@ fn excerpt(sql: &str, span: Span) -> Option<String> {
         .collect();
     let blank = " ".repeat(head.chars().count());
     Some(format!("{head}{line}\n{blank}{lead}{}", "^".repeat(carets)))
+}
+
+/// Whether a line of a statement must not be repeated: it has a signed URL, or a string that is the key of a secret.
+fn holds_secret(line: &str) -> bool {
+    redact(line) != line || line.split('\'').skip(1).step_by(2).any(is_secret_key)
 }
 
 #[cfg(test)]
@@ -64,6 +73,20 @@ mod tests {
              DETAIL: Key (customer_id)=(17) occurs 2 times in the source.\n\
              HINT: Add SEQUENCE BY or DEDUPLICATE BY to keep one row per key."
         );
+    }
+
+    #[test]
+    fn a_line_with_credentials_is_not_repeated() {
+        let at = Span::new(Location::new(1, 1), Location::new(1, 2));
+        for sql in [
+            "CREATE EXTERNAL TABLE t OPTIONS ('aws_secret_access_key' 'SECRETKEY')",
+            "CREATE TABLE t LOCATION 'abfss://c@a/t?sig=SECRETKEY'",
+        ] {
+            let error = LoadError::new(SqlState::Syntax, "no").at(at);
+            assert_eq!(render(&error, sql), "ERROR 42601: no");
+        }
+        let plain = LoadError::new(SqlState::Syntax, "no").at(at);
+        assert!(render(&plain, "SELECT token FROM t WHERE kind = 'x'").contains("LINE 1"));
     }
 
     #[test]

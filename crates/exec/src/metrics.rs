@@ -4,6 +4,8 @@ use datafusion::physical_plan::ExecutionPlan;
 
 /// Rows that the source delivered.
 pub const SOURCE_ROWS: &str = "source_rows";
+/// Rows that were checked but are not the source's own.
+pub const CHECKED_ROWS: &str = "checked_rows";
 /// Source rows held back below the writer: losers of deduplication, ignored deletes, ignored rows outside a window.
 pub const SKIPPED_ROWS: &str = "skipped_rows";
 

@@ -207,6 +207,20 @@ async fn files_are_readable_by_path() {
         rows(&session, &format!("SELECT id FROM {}", file("x.parquet"))).await,
         ["5"]
     );
+    let zipped = format!(
+        "COPY (SELECT 6 AS id) TO {} STORED AS CSV OPTIONS ('format.compression' 'gzip')",
+        file("y.csv.gz")
+    );
+    rows(&session, &zipped).await;
+    assert_eq!(
+        rows(&session, &format!("SELECT id FROM {}", file("y.csv.gz"))).await,
+        ["6"]
+    );
+    std::fs::write(scratch.path("x2.csv"), "id,at,place\n3,2019-01-01T00:00:00Z,Bergen\n").unwrap();
+    assert_eq!(
+        rows(&session, &format!("SELECT count(*) FROM {}", file("x*.csv"))).await,
+        ["3"]
+    );
     let (code, report) = failure(&session, &format!("SELECT * FROM {}", file("missing.csv"))).await;
     assert_eq!(code, "42P01");
     assert!(report.contains("missing.csv"), "{report}");

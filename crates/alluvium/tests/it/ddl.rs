@@ -383,3 +383,22 @@ async fn other_tables_stay_with_datafusion() {
     assert!(scratch.path("x.csv").exists());
     assert!(scratch.files("w").is_empty());
 }
+
+/// Of two sessions that make one table, one makes it and the other is told so.
+#[tokio::test]
+async fn a_table_is_made_once() {
+    let scratch = Scratch::new();
+    let (a, b) = (scratch.session().await, scratch.session().await);
+    let create = "CREATE TABLE t (id BIGINT) USING DELTA";
+    let plan = b.sql(create).await.unwrap();
+    rows(&a, create).await;
+    rows(&a, "INSERT INTO t VALUES (1)").await;
+    assert!(plan.collect().await.unwrap_err().to_string().contains("t\""));
+    assert_eq!(rows(&b, "SELECT * FROM t").await, ["1"]);
+    let as_query = "CREATE TABLE u USING DELTA AS SELECT 2 AS id";
+    let plan = b.sql(as_query).await.unwrap();
+    rows(&a, as_query).await;
+    plan.collect().await.unwrap_err();
+    assert_eq!(rows(&b, "SELECT * FROM u").await, ["2"]);
+    assert_eq!(rows(&b, "SELECT count(*) FROM table_history('u')").await, ["1"]);
+}

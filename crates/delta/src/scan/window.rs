@@ -31,11 +31,20 @@ pub fn wholly_inside(snapshot: &TableSnapshot, condition: &Expr, session: &dyn S
     let outside = simplifier.simplify(simplifier.coerce(not(condition), &schema)?)?;
     let outside = session.create_physical_expr(outside, &schema)?;
     let may_fail = may_match(snapshot, &outside)?;
-    let columns: Vec<usize> = collect_columns(&outside).into_iter().map(|column| column.index()).collect();
+    let columns: Vec<usize> = collect_columns(&outside)
+        .into_iter()
+        .map(|column| column.index())
+        .collect();
     let files = snapshot.loaded_files()?;
     let mut inside = Vec::new();
     for (row, (task, may_fail)) in files.tasks.iter().zip(may_fail).enumerate() {
-        let nulls = |index: &usize| files.stats.column(*index).filter(|c| c.nulls.is_valid(row)).map(|c| c.nulls.value(row));
+        let nulls = |index: &usize| {
+            files
+                .stats
+                .column(*index)
+                .filter(|c| c.nulls.is_valid(row))
+                .map(|c| c.nulls.value(row))
+        };
         let without_nulls = columns.iter().all(|index| nulls(index) == Some(0));
         if !may_fail && without_nulls && !columns.is_empty() {
             inside.push(task.ordinal);
@@ -68,7 +77,11 @@ fn is_comparison(condition: &Expr) -> Result<bool> {
                 | Expr::IsNotNull(_)
                 | Expr::Cast(_)
         ) && !matches!(e, Expr::Literal(value, _) if value.is_null());
-        Ok(if plain { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+        Ok(if plain {
+            TreeNodeRecursion::Continue
+        } else {
+            TreeNodeRecursion::Stop
+        })
     })?;
     Ok(plain)
 }

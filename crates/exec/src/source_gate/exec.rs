@@ -14,7 +14,7 @@ use datafusion::physical_plan::metrics::{Count, MetricBuilder};
 
 use super::{GateSpec, RowCheck, Rule};
 use crate::keys::{Columns, index_of, is_true};
-use crate::metrics::SOURCE_ROWS;
+use crate::metrics::{CHECKED_ROWS, SOURCE_ROWS};
 use crate::node::RowSpec;
 use crate::row_exec::{Requirements, RowExec, RowOperator, RowStep, StepContext};
 
@@ -43,8 +43,9 @@ impl RowOperator for GateSpec {
             .iter()
             .map(|check| Check::try_new(input, check))
             .collect::<Result<Vec<_>>>()?;
+        let counter = if self.checks_only { CHECKED_ROWS } else { SOURCE_ROWS };
         Ok(Box::new(Gate {
-            rows: MetricBuilder::new(context.metrics).counter(SOURCE_ROWS, context.partition),
+            rows: MetricBuilder::new(context.metrics).counter(counter, context.partition),
             sample: Columns::try_new(input, &sample_columns(input, &self.key_columns), Self::NAME)?,
             next_ordinal: self.ordinal.then_some(partition << ROW_BITS),
             several_partitions: context.partitions > 1,

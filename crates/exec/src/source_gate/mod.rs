@@ -35,6 +35,8 @@ pub struct GateSpec {
     pub checks: Vec<RowCheck>,
     /// Whether to append [`columns::ORDINAL`].
     pub ordinal: bool,
+    /// Whether the rows are not the source's own, so that they are checked but not counted as such.
+    pub checks_only: bool,
 }
 
 /// One condition on every row.

@@ -12,6 +12,7 @@ fn spec(checks: Vec<RowCheck>, ordinal: bool) -> GateSpec {
         key_columns: vec!["id".into()],
         checks,
         ordinal,
+        checks_only: false,
     }
 }
 

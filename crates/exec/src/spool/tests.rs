@@ -20,6 +20,7 @@ fn counted(rows: i64, size: usize) -> LogicalPlan {
         key_columns: vec![],
         checks: vec![],
         ordinal: false,
+        checks_only: false,
     };
     let input = source_of(vec![numbers(0..rows / 2), numbers(rows / 2..rows)]);
     SourceGateNode::try_new(input, gate).unwrap().into_plan()
@@ -165,6 +166,7 @@ async fn an_error_of_the_source_reaches_every_reader() {
         key_columns: vec![],
         checks: vec![crate::source_gate::RowCheck::key("a")],
         ordinal: false,
+        checks_only: false,
     };
     let source = SourceGateNode::try_new(input, gate).unwrap().into_plan();
     for reader in 0..2 {

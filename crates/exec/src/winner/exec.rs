@@ -134,7 +134,8 @@ impl Winner {
             winners.push(match &self.spec.mode {
                 WinnerMode::First => first,
                 WinnerMode::WithTies => leading,
-                WinnerMode::Sequence { .. } if ties && changes.content[row] => return Err(row),
+                // Also among losers: which of two such rows wins must not depend on what else the batch holds.
+                WinnerMode::Sequence { .. } if !first && !changes.order[row] && changes.content[row] => return Err(row),
                 WinnerMode::Sequence { .. } => first,
             });
         }

@@ -39,6 +39,7 @@ fn winners(input: LogicalPlan, spec: WinnerSpec) -> LogicalPlan {
         key_columns: vec![],
         checks: vec![],
         ordinal: true,
+        checks_only: false,
     };
     let input = SourceGateNode::try_new(input, gate).unwrap().into_plan();
     WinnerNode::try_new(input, spec).unwrap().into_plan()

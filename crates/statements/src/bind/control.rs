@@ -83,6 +83,7 @@ pub(crate) fn controlled(
         key_columns: request.keys.first().map_or_else(Vec::new, |keys| keys.columns.clone()),
         checks,
         ordinal: needs_order(request.common),
+        checks_only: false,
     };
     let plan = extension(SourceGateNode::try_new(input, spec)?);
     Ok(Controlled {
@@ -245,7 +246,7 @@ fn sequence_winner(
 }
 
 /// The stored columns that hold the sequence, when the guard of `SEQUENCE BY` can work: every part is a plain column
-/// that lands in a stored column. Otherwise a sentence for the result says that the guard is off.
+/// that the target stores. Otherwise a sentence for the result says that the guard is off.
 pub(crate) fn guard_columns(
     state: &SessionState,
     common: &Common,
@@ -259,7 +260,7 @@ pub(crate) fn guard_columns(
     let mut names = Vec::new();
     for expr in &sequence.exprs {
         match super::keys::plain_column(state, expr) {
-            Some(name) if columns.lands(&name) && (table.base.is_none() || stored.index_of(&name).is_ok()) => {
+            Some(name) if stored.index_of(&name).is_ok() || (table.base.is_none() && columns.lands(&name)) => {
                 names.push(name);
             }
             _ => {

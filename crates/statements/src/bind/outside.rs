@@ -55,6 +55,7 @@ pub(crate) fn refuse_outside_matches(
             "Widen WITHIN so that it covers every row of the keys you load.",
         )],
         ordinal: false,
+        checks_only: true,
     };
     let gate = extension(SourceGateNode::try_new(flagged, spec)?);
     Ok(LogicalPlanBuilder::from(gate).project(kept)?.build()?)

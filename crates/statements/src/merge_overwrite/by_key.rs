@@ -74,7 +74,7 @@ fn winners(
         let spec = WinnerSpec {
             table: overwrite.table.name.clone(),
             keys,
-            nulls_equal: true,
+            nulls_equal: on.is_some() || overwrite.keys.first().is_none_or(KeySet::nulls_equal),
             order: dedup_order(by),
             mode: match with_ties {
                 true => WinnerMode::WithTies,
@@ -101,7 +101,7 @@ fn highest(overwrite: &Overwrite<'_>, sequence: usize) -> WinnerSpec {
     WinnerSpec {
         table: overwrite.table.name.clone(),
         keys: overwrite.keys.first().map_or_else(Vec::new, |set| set.columns.clone()),
-        nulls_equal: true,
+        nulls_equal: overwrite.keys.first().is_none_or(KeySet::nulls_equal),
         order: (0..sequence).map(|i| (internal::sequence(i), descending)).collect(),
         mode: WinnerMode::WithTies,
         flag: Some(HIGHEST.to_owned()),
@@ -111,7 +111,7 @@ fn highest(overwrite: &Overwrite<'_>, sequence: usize) -> WinnerSpec {
 /// The stored rows whose key occurs in the source, each once.
 fn hit_rows(overwrite: &Overwrite<'_>, mut keys: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     let mut target = overwrite.table.scan(&overwrite.columns.schema)?;
-    for within in overwrite.keys.iter().filter_map(|set| set.within.as_ref()) {
+    if let [KeySet { within: Some(within), .. }] = overwrite.keys.as_slice() {
         target = target.filter(within.of_target.clone())?;
     }
     let target = target.build()?;
@@ -136,7 +136,8 @@ fn hit_by_any(
         let hit = format!("__load_hit_{i}");
         let renamed = mark.map(|mark| Expr::Column(mark).alias(&hit));
         target = LogicalPlanBuilder::from(joined).project(before.into_iter().chain(renamed))?.build()?;
-        hits.push(bare(&hit));
+        let inside = set.within.as_ref().map_or_else(|| lit(true), |within| within.of_target.clone());
+        hits.push(bare(&hit).and(inside));
     }
     let any = hits.into_iter().reduce(Expr::or).unwrap_or_else(|| lit(false));
     Ok(LogicalPlanBuilder::from(target).filter(any)?.project(stored)?.build()?)

@@ -85,9 +85,12 @@ fn source_rows(overwrite: &Overwrite<'_>, window: &ResolvedWindow, outside: Outs
                     .hint("A window has no keys: say which columns make rows equal.")
                     .at(*span));
             };
+            // Rows outside are rivals of each other only: they are dropped, or come in beside the window.
+            let mut rivals = source_columns(overwrite.state, on, &overwrite.source)?;
+            rivals.push(INSIDE.to_owned());
             let spec = WinnerSpec {
                 table: overwrite.table.name.clone(),
-                keys: source_columns(overwrite.state, on, &overwrite.source)?,
+                keys: rivals,
                 nulls_equal: true,
                 order: dedup_order(by),
                 mode: match with_ties {
@@ -105,7 +108,7 @@ fn source_rows(overwrite: &Overwrite<'_>, window: &ResolvedWindow, outside: Outs
 /// What each source row does.
 fn code(overwrite: &Overwrite<'_>, rows: LogicalPlan, outside: OutsideAction) -> Result<(LogicalPlan, Expr)> {
     let has_marker = overwrite.load.clauses.delete_when.is_some();
-    let mut branches = vec![(marked(has_marker), lit(action::NONE))];
+    let mut branches = vec![(marked(has_marker), lit(action::SKIPPED))];
     if rows.schema().has_column_with_unqualified_name(WINNER) {
         branches.push((is_true(bare(WINNER)).eq(lit(false)), lit(action::SKIPPED)));
     }

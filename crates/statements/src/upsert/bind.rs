@@ -15,15 +15,14 @@ use alluvium_exec::changed::changed;
 use alluvium_exec::{action, columns as internal};
 use datafusion::common::{DFSchema, JoinType};
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, lit};
-use datafusion::sql::sqlparser::ast::Spanned;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, lit};
 
 use super::syntax::{AbsentAction, UpdateColumns, UpsertClauses};
 use crate::bind::columns::{Columns, ColumnsRequest, find, select};
 use crate::bind::control::{
     ControlRequest, Controlled, PRESENT, controlled, guard_columns, marked, one_per_key, source_column,
 };
-use crate::bind::expr::{bare, bind, bind_condition, case, coerce, col, is_true, null_of, tuple_greater};
+use crate::bind::expr::{bare, bind, bind_condition, case, col, is_true, null_of, tuple_greater};
 use crate::bind::finish::{Changes, Finish, bool_option};
 use crate::bind::groups::with_present_groups;
 use crate::bind::keys::{KeyJoin, KeySet, plain_column};
@@ -163,6 +162,12 @@ impl Upsert<'_> {
             Some((source, target)) => (tuple_greater(&target, &source), tuple_greater(&source, &target)),
             None => (lit(false), lit(false)),
         };
+        // A newer row differs at least in its sequence, unless the update leaves that out.
+        let proves = guard.is_some_and(|columns| columns.iter().all(|name| self.updates(name)));
+        let newer = match proves && self.load.clauses.ignore_nulls.is_none() {
+            true => newer,
+            false => lit(false),
+        };
         Conditions {
             present: match self.absent() {
                 Some(_) => bare(PRESENT).is_not_null(),
@@ -172,6 +177,16 @@ impl Upsert<'_> {
             guarded,
             newer,
         }
+    }
+
+    /// Whether a match takes the source's value of this column as it is.
+    fn updates(&self, name: &str) -> bool {
+        let chosen = match &self.load.clauses.update {
+            None => true,
+            Some(UpdateColumns::Columns(set)) => self.limit(set).is_ok_and(|columns| columns.iter().any(|c| c == name)),
+            Some(UpdateColumns::Set(_)) => false,
+        };
+        chosen && self.columns.lands(name)
     }
 
     /// A stored sequence column; floats with one zero, as in the source.
@@ -370,8 +385,7 @@ impl Upsert<'_> {
             let passes = bind_condition(self.state, "UPDATE WHEN", when, joined)?;
             branches.push((passes.eq(lit(false)), code(action::SKIPPED)));
         }
-        let differs = self.differs(updated)?;
-        branches.push((c.newer.clone().or(differs), code(action::UPDATE)));
+        branches.push((c.newer.clone().or(self.differs(updated)?), code(action::UPDATE)));
         case(branches, code(action::UNCHANGED))
     }
 

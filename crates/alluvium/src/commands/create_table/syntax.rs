@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display};
 
+use alluvium_core::secrets::redact;
 use alluvium_core::syntax::KeyValue;
 use alluvium_core::{LoadError, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Query};
@@ -11,8 +12,8 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 use super::types::ColumnType;
 use crate::commands::words::{self, are_words, eat, expect, expected, is_word, quoted, twice};
 
-/// The statement as written.
-#[derive(Debug, Clone)]
+/// The statement as written. Its text forms leave the signature of a location out.
+#[derive(Clone)]
 pub(super) struct CreateTable {
     pub name: ObjectName,
     pub span: Span,
@@ -270,7 +271,7 @@ impl Display for CreateTable {
             write!(f, " PARTITIONED BY ({})", names.join(", "))?;
         }
         if let Some(location) = &self.location {
-            write!(f, " LOCATION {}", quoted(location))?;
+            write!(f, " LOCATION {}", quoted(&redact(location)))?;
         }
         if let Some(comment) = &self.comment {
             write!(f, " COMMENT {}", quoted(comment))?;
@@ -287,6 +288,12 @@ impl Display for CreateTable {
             Some(query) => write!(f, " AS {query}"),
             None => Ok(()),
         }
+    }
+}
+
+impl fmt::Debug for CreateTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Display::fmt(self, f)
     }
 }
 
