@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::{concat_batches, filter_record_batch};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -243,6 +244,13 @@ impl ExecutionPlan for LoadDeltaScanExec {
     }
 }
 
+/// What is left to read, and with which filters (see [`Reader::stream`]).
+struct Reading {
+    tasks: Vec<ScanTask>,
+    filters: Vec<Arc<dyn PhysicalExpr>>,
+    late: bool,
+}
+
 /// One partition at work.
 struct Run {
     plan: Arc<ScanPlan>,
@@ -262,18 +270,19 @@ impl Run {
         let table = &self.plan.table;
         let schema = tasks.schema();
         let batch = concat_batches(&schema, &common::collect(tasks).await?)?;
-        let (tasks, filters, late) = match self.filters.is_empty() {
-            true => (tasks::decode(table, &batch)?, Vec::new(), false),
+        let Reading { tasks, filters, late } = match self.filters.is_empty() {
+            true => Reading {
+                tasks: tasks::decode(table, &batch)?,
+                filters: Vec::new(),
+                late: false,
+            },
             false => self.filtered(batch)?,
         };
         Ok(self.reader.stream(tasks, filters, late, self.partition, context))
     }
 
     /// The tasks that can hold rows, and the filters for reading them.
-    fn filtered(
-        &self,
-        batch: datafusion::arrow::array::RecordBatch,
-    ) -> Result<(Vec<ScanTask>, Vec<Arc<dyn PhysicalExpr>>, bool)> {
+    fn filtered(&self, batch: RecordBatch) -> Result<Reading> {
         let table = &self.plan.table;
         let prunable = prune::prunable(&self.filters)?;
         let stats = tasks::decode_stats(&table.schema, &batch)?;
@@ -299,7 +308,8 @@ impl Run {
         if late || !standing {
             filters.extend(self.reader.usable(&self.filters)?);
         }
-        Ok((tasks::decode(table, &kept)?, filters, late))
+        let tasks = tasks::decode(table, &kept)?;
+        Ok(Reading { tasks, filters, late })
     }
 }
 

@@ -1,5 +1,13 @@
 //! Tests of the crate from outside, in one binary.
 
+#![allow(
+    clippy::as_conversions,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests fail by panicking"
+)]
+
 mod read_scan;
 mod read_support;
 mod read_table;

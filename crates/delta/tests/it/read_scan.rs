@@ -376,3 +376,35 @@ async fn a_large_file_is_read_by_several_partitions() {
     let (plan, _) = run(&context, "SELECT s.id FROM source s LEFT JOIN target t ON s.id = t.id").await;
     assert_eq!(counter(&plan, FILES_SKIPPED), 1);
 }
+
+#[tokio::test]
+async fn a_file_that_is_gone_is_a_storage_error() {
+    let lake = ten_files();
+    fs::remove_file(lake.path("part-3.parquet")).unwrap();
+    for table in ["target", "t"] {
+        let context = lake.session(SessionConfig::new()).await;
+        let e = context
+            .sql(&format!("SELECT id FROM {table}"))
+            .await
+            .unwrap()
+            .collect()
+            .await
+            .unwrap_err();
+        let e = alluvium_core::LoadError::from(e);
+        assert_eq!(e.code(), "58030", "{e}");
+    }
+}
+
+#[tokio::test]
+async fn explain_analyze_tells_what_was_left_out() {
+    let lake = ten_files();
+    let shown = lake.query("EXPLAIN ANALYZE SELECT id FROM target WHERE id = 42").await;
+    for part in [
+        "files_total=10",
+        "files_skipped=9",
+        "files_pruned_static=9",
+        "bytes_scanned=",
+    ] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+}
