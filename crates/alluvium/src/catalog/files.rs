@@ -13,6 +13,7 @@ use datafusion::datasource::file_format::file_compression_type::FileCompressionT
 use datafusion::datasource::file_format::options::{CsvReadOptions, JsonReadOptions, ParquetReadOptions, ReadOptions};
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use futures::TryStreamExt;
 
 /// How many rows of a text file are looked at to find its columns' types. A later value that does not fit is an error,
 /// so it is better to look at many.
@@ -96,6 +97,44 @@ impl FileTables {
                 .to_listing_options(config, defaults),
         }
     }
+
+    /// The columns of all files behind `url`. CSV files that were written one by one show different types for one
+    /// column (a first file without fractions of a second): the types are widened.
+    async fn infer(
+        &self,
+        name: &str,
+        format: Format,
+        options: &ListingOptions,
+        url: &ListingTableUrl,
+    ) -> Result<SchemaRef> {
+        if !matches!(format, Format::Csv(_)) || url.get_glob().is_none() {
+            return options.infer_schema(&self.state, url).await;
+        }
+        let store = self.state.runtime_env().object_store(url)?;
+        let files: Vec<_> = url
+            .list_all_files(&self.state, store.as_ref(), "")
+            .await?
+            .try_collect()
+            .await?;
+        let mut columns: Vec<Field> = Vec::new();
+        for (i, file) in files.into_iter().enumerate() {
+            let schema = options.format.infer_schema(&self.state, &store, &[file]).await?;
+            // Values of a CSV file belong to columns by their place, whatever its header says.
+            let same = schema
+                .fields()
+                .iter()
+                .map(|f| f.name())
+                .eq(columns.iter().map(Field::name));
+            if i > 0 && !same {
+                let message = format!("the files '{}' have different columns", redact(name));
+                return Err(LoadError::new(SqlState::DatatypeMismatch, message)
+                    .hint("Read them one by one, each with its own column list.")
+                    .into());
+            }
+            widen(&mut columns, &schema);
+        }
+        Ok(Arc::new(Schema::new(columns)))
+    }
 }
 
 #[async_trait]
@@ -107,7 +146,7 @@ impl UrlTableFactory for FileTables {
         check_exists(name)?;
         let url = ListingTableUrl::parse(name)?;
         let options = self.options(format, compression);
-        let inferred = options.infer_schema(&self.state, &url).await?;
+        let inferred = self.infer(name, format, &options, &url).await?;
         if inferred.fields().is_empty() {
             return Err(
                 LoadError::new(SqlState::UndefinedTable, format!("no data in '{}'", redact(name)))
@@ -124,6 +163,29 @@ impl UrlTableFactory for FileTables {
             .with_schema(schema);
         let table: Arc<dyn TableProvider> = Arc::new(ListingTable::try_new(config)?);
         Ok(Some(table))
+    }
+}
+
+/// Adds the columns of one more file.
+fn widen(columns: &mut Vec<Field>, file: &Schema) {
+    for field in file.fields() {
+        match columns.iter_mut().find(|known| known.name() == field.name()) {
+            Some(known) => {
+                let both = wider(known.data_type(), field.data_type());
+                *known = Field::new(field.name(), both, true);
+            }
+            None => columns.push(field.as_ref().clone().with_nullable(true)),
+        }
+    }
+}
+
+fn wider(a: &DataType, b: &DataType) -> DataType {
+    match (a, b) {
+        _ if a == b => a.clone(),
+        (DataType::Null, other) | (other, DataType::Null) => other.clone(),
+        (DataType::Int64, DataType::Float64) | (DataType::Float64, DataType::Int64) => DataType::Float64,
+        (DataType::Timestamp(a, None), DataType::Timestamp(b, None)) => DataType::Timestamp((*a).max(*b), None),
+        _ => DataType::Utf8,
     }
 }
 
@@ -157,6 +219,24 @@ fn microseconds(schema: &SchemaRef) -> SchemaRef {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn types_of_several_files_are_widened() {
+        let ts = |unit| DataType::Timestamp(unit, None);
+        let cases = [
+            (DataType::Null, DataType::Date32, DataType::Date32),
+            (DataType::Int64, DataType::Float64, DataType::Float64),
+            (
+                ts(TimeUnit::Second),
+                ts(TimeUnit::Millisecond),
+                ts(TimeUnit::Millisecond),
+            ),
+            (DataType::Int64, DataType::Date32, DataType::Utf8),
+        ];
+        for (a, b, both) in cases {
+            assert_eq!((wider(&a, &b), wider(&b, &a)), (both.clone(), both), "{a} {b}");
+        }
+    }
 
     #[test]
     fn only_data_file_endings_are_paths() {
