@@ -77,7 +77,7 @@ fn nested_distinct(left: &ArrayRef, right: &ArrayRef) -> Result<BooleanArray> {
 }
 
 /// Maps as lists of entries, which Arrow can compare.
-fn without_maps(array: &ArrayRef) -> Result<ArrayRef> {
+pub(crate) fn without_maps(array: &ArrayRef) -> Result<ArrayRef> {
     let wanted = plain_type(array.data_type());
     if &wanted == array.data_type() {
         return Ok(Arc::clone(array));
@@ -99,7 +99,7 @@ fn entries_list(map: &MapArray) -> datafusion::arrow::array::ListArray {
     datafusion::arrow::array::ListArray::new(item, map.offsets().clone(), entries, map.nulls().cloned())
 }
 
-fn plain_type(data_type: &DataType) -> DataType {
+pub(crate) fn plain_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Map(entries, _) => {
             let item = Field::new("element", plain_type(entries.data_type()), false);

@@ -10,6 +10,7 @@ pub mod changed;
 pub mod checked_cast;
 pub mod columns;
 pub mod floats;
+pub mod intervals;
 pub mod key_groups;
 mod keys;
 pub mod metrics;

@@ -11,6 +11,7 @@ use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
+use crate::intervals::IntervalsSpec;
 use crate::key_groups::KeyGroupsSpec;
 use crate::node::{RowNode, RowSpec};
 use crate::row_exec::{RowExec, RowOperator};
@@ -39,6 +40,7 @@ impl ExtensionPlanner for ExecPlanner {
             plan_row::<UniqueKeysSpec>,
             plan_row::<WinnerSpec>,
             plan_row::<KeyGroupsSpec>,
+            plan_row::<IntervalsSpec>,
             plan_spool,
         ];
         for attempt in attempts {

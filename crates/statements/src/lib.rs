@@ -22,5 +22,6 @@ pub fn builtin() -> Vec<Arc<dyn StatementKind>> {
         Arc::new(upsert::Upsert::new()),
         Arc::new(insert_only::InsertOnly::new()),
         Arc::new(merge_overwrite::MergeOverwrite::new()),
+        Arc::new(scd2::Scd2Merge::new()),
     ]
 }

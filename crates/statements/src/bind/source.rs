@@ -188,7 +188,11 @@ fn positional_names(
 ) -> Result<Vec<String>> {
     let names: Vec<String> = match target.columns.is_empty() {
         false => target.columns.iter().map(|c| ident_name(state, c)).collect(),
-        true => table.stored_schema().fields().iter().map(|f| f.name().clone()).collect(),
+        true => {
+            let stored = table.stored_schema();
+            let names = stored.fields().iter().map(|f| f.name()).filter(|name| !table.own.contains(name));
+            names.cloned().collect()
+        }
     };
     if names.is_empty() {
         return Err(LoadError::new(SqlState::Syntax, "VALUES for a new table need a column list")

@@ -31,6 +31,8 @@ pub(crate) struct TargetTable {
     pub partition_columns: Vec<String>,
     /// Properties of a table that is created.
     pub properties: HashMap<String, String>,
+    /// Columns that the statement fills itself: a source that is matched by position leaves them out.
+    pub own: Vec<String>,
     /// Where the name stands in the text.
     pub span: datafusion::sql::sqlparser::tokenizer::Span,
 }
@@ -108,6 +110,7 @@ impl TargetTable {
             base,
             partition_columns: Vec::new(),
             properties: HashMap::new(),
+            own: Vec::new(),
             span: datafusion::sql::sqlparser::tokenizer::Span::empty(),
         }
     }

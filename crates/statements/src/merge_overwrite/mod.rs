@@ -4,7 +4,7 @@ mod bind;
 mod by_key;
 mod by_window;
 pub mod syntax;
-mod window;
+pub(crate) mod window;
 
 use alluvium_core::Result;
 use alluvium_core::syntax::Load;

@@ -227,7 +227,7 @@ fn null_bound(written: &SqlExpr) -> LoadError {
         .at(written.span())
 }
 
-fn has_parameter(expr: &Expr) -> Result<bool> {
+pub(crate) fn has_parameter(expr: &Expr) -> Result<bool> {
     use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
     let mut found = false;
     expr.apply(|e| {
