@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use sqllogictest::{Runner, default_normalizer, default_validator};
+use sqllogictest::{MakeConnection, Record, Runner, default_normalizer, default_validator};
 
 use crate::database::Database;
 use crate::engine::Engine;
@@ -97,7 +97,27 @@ async fn run_records(engine: Engine, file: &Path, complete: bool) -> Result<(), 
             .update_test_file(file, " ", default_validator, default_normalizer, column_validator)
             .await;
     }
-    let outcome = runner.run_file_async(file).await;
+    let outcome = run_all(&mut runner, file).await;
     runner.shutdown_async().await;
-    outcome.map_err(|e| e.display(false).to_string().into())
+    outcome
+}
+
+/// Runs every record, also after one that failed: a file tells all its differences at once.
+async fn run_all<M>(runner: &mut Runner<Database, M>, file: &Path) -> Result<(), Box<dyn Error>>
+where
+    M: MakeConnection<Conn = Database>,
+{
+    let mut failures = vec![];
+    for record in sqllogictest::parse_file(file)? {
+        if matches!(record, Record::Halt { .. }) {
+            break;
+        }
+        if let Err(e) = runner.run_async(record).await {
+            failures.push(e.display(false).to_string());
+        }
+    }
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(failures.join("\n").into())
 }

@@ -1,5 +1,6 @@
 //! Our statements on a plain `SessionContext`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use alluvium_core::script::{ScriptItem, Stmt, parse_script};
@@ -14,11 +15,12 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 
 use crate::planner::LoadQueryPlanner;
 use crate::retry::Mode;
-use crate::{commands, limits, plan, prepared};
+use crate::{catalog, commands, limits, plan, prepared};
 
 /// Our statements on a `SessionContext` that was made without us.
 ///
-/// The first call adds our planner to the context, in front of the one it has, and our table functions.
+/// The first call adds our planner to the context, in front of the one it has, our table functions, and a catalog for
+/// the tables that `CREATE EXTERNAL TABLE .. STORED AS DELTATABLE` attaches; what the context has registered stays.
 #[async_trait]
 pub trait LoadContext {
     /// Plans one statement, ours or DataFusion's. Loads commit when the frame is executed.
@@ -35,20 +37,21 @@ impl LoadContext for SessionContext {
     }
 
     async fn load_sql_with_options(&self, sql: &str, options: SQLOptions) -> Result<DataFrame> {
-        install(self);
+        install(self).await?;
         let stmt = parse_one(&self.state(), sql)?;
         frame(self, &stmt, options).await
     }
 }
 
 /// Adds our statements to a context once.
-pub(crate) fn install(context: &SessionContext) {
+async fn install(context: &SessionContext) -> Result<()> {
     let state = context.state();
     if state.config().get_extension::<Registry>().is_some() {
-        return;
+        return Ok(());
     }
-    let state = install_in(state);
+    let state = catalog::install(install_in(state), None, HashMap::new()).await?;
     *context.state_ref().write() = state;
+    Ok(())
 }
 
 /// Adds registry, planner, table functions and the parser settings we rely on to a session state.
@@ -57,9 +60,8 @@ pub(crate) fn install_in(mut state: SessionState) -> SessionState {
     state.config_mut().set_extension(Arc::new(registry));
     state.config_mut().options_mut().sql_parser.collect_spans = true;
     let planner = Arc::new(LoadQueryPlanner::new(Arc::clone(state.query_planner())));
-    let state = SessionStateBuilder::new_from_existing(state)
-        .with_query_planner(planner)
-        .build();
+    let builder = SessionStateBuilder::new_from_existing(state).with_query_planner(planner);
+    let state = catalog::with_type_planner(builder).build();
     commands::with_functions(state)
 }
 

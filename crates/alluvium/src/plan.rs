@@ -6,7 +6,9 @@ use std::sync::Arc;
 use alluvium_core::script::Stmt;
 use alluvium_core::{Effect, LoadError, Result, SqlState};
 use alluvium_statements::preparing;
+use datafusion::common::DFSchema;
 use datafusion::common::format::ExplainFormat;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{ExplainOption, LogicalPlan, LogicalPlanBuilder, Prepare, Statement as StatementPlan};
 
@@ -29,7 +31,10 @@ pub(crate) async fn plan(state: &SessionState, stmt: &Stmt) -> Result<LogicalPla
             let input = Box::pin(plan(state, inner)).await?;
             explain(state, *analyze, *verbose, format.as_deref(), input)
         }
-        Stmt::DataFusion(statement) => Ok(state.statement_to_plan(statement.as_ref().clone()).await?),
+        Stmt::DataFusion(statement) => {
+            let plan = state.statement_to_plan(statement.as_ref().clone()).await?;
+            Ok(nullable_values(plan)?)
+        }
     }
 }
 
@@ -70,4 +75,25 @@ fn explain(
         ..Default::default()
     };
     Ok(LogicalPlanBuilder::from(input).explain_option_format(option)?.build()?)
+}
+
+/// `INSERT .. VALUES` takes its types from the table, and DataFusion then refuses a NULL for a NOT NULL column in words of
+/// its own. With nullable values the row comes to our write path, which names the column.
+fn nullable_values(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> {
+    let LogicalPlan::Dml(mut dml) = plan else {
+        return Ok(plan);
+    };
+    let input = Arc::unwrap_or_clone(dml.input).transform_up(|node| match node {
+        LogicalPlan::Values(mut values) => {
+            let fields = values.schema.iter().map(|(relation, field)| {
+                (relation.cloned(), Arc::new(field.as_ref().clone().with_nullable(true)))
+            });
+            values.schema = Arc::new(DFSchema::new_with_metadata(fields.collect(), Default::default())?);
+            Ok(Transformed::yes(LogicalPlan::Values(values)))
+        }
+        other if other.inputs().is_empty() => Ok(Transformed::no(other)),
+        other => other.recompute_schema().map(Transformed::yes),
+    })?;
+    dml.input = Arc::new(input.data);
+    Ok(LogicalPlan::Dml(dml))
 }

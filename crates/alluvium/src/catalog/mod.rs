@@ -9,6 +9,7 @@
 //! nothing here reads a log.
 
 mod files;
+mod now;
 mod provider;
 pub(crate) mod types;
 
@@ -19,6 +20,7 @@ use alluvium_core::{LoadError, Result};
 use alluvium_delta::TableLocator;
 use datafusion::catalog::{CatalogProvider, DynamicFileCatalog, MemoryCatalogProvider, TableProvider};
 use datafusion::common::TableReference;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 
 use files::FileTables;
@@ -61,6 +63,7 @@ pub(crate) async fn install(
     let files = Arc::new(FileTables::new(&state));
     state.register_catalog_list(Arc::new(DynamicFileCatalog::new(catalogs, files)));
     state.config_mut().set_extension(locator);
+    state.register_udf(Arc::new(now::now()))?;
     Ok(state)
 }
 

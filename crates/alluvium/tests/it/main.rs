@@ -1,5 +1,12 @@
 //! Integration tests of the facade: one binary, because linking is slow.
 
 mod catalog;
+mod conflicts;
 mod ddl;
+mod laws;
+mod laws_insert_only;
+mod laws_overwrite;
+mod laws_upsert;
+mod once;
+mod session;
 mod support;

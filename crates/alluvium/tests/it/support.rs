@@ -46,6 +46,15 @@ impl Scratch {
         walk(&self.path(name), &mut found);
         found
     }
+
+    /// Every file below `name` with its bytes.
+    pub fn contents(&self, name: &str) -> BTreeMap<String, Vec<u8>> {
+        let read = |path: String| {
+            let bytes = std::fs::read(&path).unwrap();
+            (path, bytes)
+        };
+        self.files(name).into_keys().map(read).collect()
+    }
 }
 
 fn walk(path: &Path, found: &mut BTreeMap<String, u64>) {

@@ -127,8 +127,9 @@ fn deep_nesting_is_an_error_and_no_crash() {
 #[test]
 fn a_reader_that_goes_away_ends_the_run_quietly() {
     let sql = "SELECT value, 'some text to fill the pipe' AS t FROM generate_series(1, 200000)";
+    let lake = Lake::new();
     let ended = |arguments: &[&str]| {
-        let mut child = Lake::new()
+        let mut child = lake
             .command()
             .args(arguments)
             .stdout(Stdio::piped())

@@ -12,7 +12,8 @@ use super::Lake;
 fn a_running_statement_is_cancelled_and_the_code_is_130() {
     let endless =
         "SELECT sum(a.value * b.value % 7) FROM generate_series(1, 10000000) AS a, generate_series(1, 10000000) AS b";
-    let mut child = Lake::new()
+    let lake = Lake::new();
+    let mut child = lake
         .command()
         .args([
             "--format",

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::{concat_batches, filter_record_batch};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
@@ -22,14 +20,14 @@ use datafusion::physical_plan::metrics::{
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
-    PlanProperties, ReplaceChildrenOptions, apply_expression_roots, common,
+    PlanProperties, ReplaceChildrenOptions, apply_expression_roots,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use crate::scan::reader::Reader;
-use crate::scan::tasks::ScanTask;
-use crate::scan::{FILES_PRUNED_DYNAMIC, FILES_PRUNED_STATIC, FILES_SKIPPED, FILES_TOTAL, ScanDesc, prune, tasks};
+use crate::scan::run::Run;
+use crate::scan::{FILES_PRUNED_STATIC, FILES_SKIPPED, FILES_TOTAL, ScanDesc};
 
 /// What a [`LoadDeltaScanExec`] is made from, beside its filters and its input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -241,75 +239,6 @@ impl ExecutionPlan for LoadDeltaScanExec {
         let filters = self.filters.iter().cloned().chain(fresh).collect();
         let updated = Self::build(Arc::clone(&self.plan), filters, Arc::clone(&self.input))?;
         Ok(answer.with_updated_node(Arc::new(updated)))
-    }
-}
-
-/// What is left to read, and with which filters (see [`Reader::stream`]).
-struct Reading {
-    tasks: Vec<ScanTask>,
-    filters: Vec<Arc<dyn PhysicalExpr>>,
-    late: bool,
-}
-
-/// One partition at work.
-struct Run {
-    plan: Arc<ScanPlan>,
-    filters: Vec<Arc<dyn PhysicalExpr>>,
-    reader: Reader,
-    metrics: ExecutionPlanMetricsSet,
-    partition: usize,
-}
-
-impl Run {
-    /// Called when the first row is wanted: joins above have read their other side by then, so their filters stand.
-    async fn start(
-        self,
-        tasks: SendableRecordBatchStream,
-        context: &Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        let table = &self.plan.table;
-        let schema = tasks.schema();
-        let batch = concat_batches(&schema, &common::collect(tasks).await?)?;
-        let Reading { tasks, filters, late } = match self.filters.is_empty() {
-            true => Reading {
-                tasks: tasks::decode(table, &batch)?,
-                filters: Vec::new(),
-                late: false,
-            },
-            false => self.filtered(batch)?,
-        };
-        Ok(self.reader.stream(tasks, filters, late, self.partition, context))
-    }
-
-    /// The tasks that can hold rows, and the filters for reading them.
-    fn filtered(&self, batch: RecordBatch) -> Result<Reading> {
-        let table = &self.plan.table;
-        let prunable = prune::prunable(&self.filters)?;
-        let stats = tasks::decode_stats(&table.schema, &batch)?;
-        let keep = prune::keep(Arc::clone(&prunable), &table.schema, &stats);
-        let dropped: Vec<bool> = keep.iter().map(|keep| !keep).collect();
-        let skipped = tasks::files_begun(&batch, &dropped)?;
-        for name in [FILES_PRUNED_DYNAMIC, FILES_SKIPPED] {
-            MetricBuilder::new(&self.metrics)
-                .counter(name, self.partition)
-                .add(skipped);
-        }
-        let kept = filter_record_batch(&batch, &keep.into())?;
-        let late = self.reader.decodes_late(&self.filters);
-        let standing = !self
-            .filters
-            .iter()
-            .any(|f| matches!(DynamicFilterTracking::classify(f), DynamicFilterTracking::Watching(_)));
-        let mut filters = match standing {
-            true => self.reader.usable(&[prunable])?,
-            false => Vec::new(),
-        };
-        // The filters themselves say more about rows than their bounds do, and may still grow sharper.
-        if late || !standing {
-            filters.extend(self.reader.usable(&self.filters)?);
-        }
-        let tasks = tasks::decode(table, &kept)?;
-        Ok(Reading { tasks, filters, late })
     }
 }
 

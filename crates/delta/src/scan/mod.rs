@@ -15,6 +15,7 @@ mod provider;
 mod prune;
 mod reader;
 mod rewrite;
+mod run;
 mod tasks;
 mod vectors;
 mod window;

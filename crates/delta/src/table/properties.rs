@@ -97,7 +97,7 @@ impl ColumnMetadata {
         self.metadata.get(key)?.as_str()
     }
 
-    /// The first note whose key begins with `prefix`.
+    /// Whether there is a note whose key begins with `prefix`.
     pub(super) fn has(&self, prefix: &str) -> bool {
         self.metadata
             .as_object()

@@ -1,5 +1,7 @@
 //! Expressions of clauses: from syntax to DataFusion's expressions, over the columns a clause may see.
 
+use std::ops::ControlFlow;
+
 use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_exec::floats;
 use datafusion::arrow::datatypes::DataType;
@@ -7,7 +9,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit, when};
-use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, ExprWithAlias, Spanned};
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, ExprWithAlias, Spanned, visit_expressions};
 
 /// Resolves `expr` against `schema`.
 ///
@@ -17,6 +19,7 @@ use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, ExprWithAlias, Spanned};
 /// and must never silently mean "every row".
 pub(crate) fn bind(state: &SessionState, expr: &SqlExpr, schema: &DFSchema) -> Result<Expr> {
     let span = expr.span();
+    refuse_subqueries(expr)?;
     let with_alias = ExprWithAlias { expr: expr.clone(), alias: None };
     let bound = state
         .create_logical_expr_from_sql_expr(with_alias, schema)
@@ -40,22 +43,30 @@ pub(crate) fn bind_condition(state: &SessionState, clause: &str, expr: &SqlExpr,
     }
 }
 
+/// Looks for subqueries in the syntax, before any of their tables is looked up.
+fn refuse_subqueries(expr: &SqlExpr) -> Result<()> {
+    let found = visit_expressions(expr, |e| match e {
+        SqlExpr::Subquery(_) | SqlExpr::Exists { .. } | SqlExpr::InSubquery { .. } => ControlFlow::Break(e.span()),
+        _ => ControlFlow::Continue(()),
+    });
+    match found {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(span) => Err(LoadError::unsupported("a clause of a load cannot hold a subquery")
+            .hint("Compute it in the source query as a column and use that column here.")
+            .at_if_unset(if span.start.line > 0 { span } else { expr.span() })),
+    }
+}
+
 fn refuse_unsupported(expr: &Expr) -> Result<()> {
-    let mut subquery = false;
     let mut other = None;
     expr.apply(|e| {
         match e {
-            Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_) => subquery = true,
             Expr::AggregateFunction(f) => other = Some(format!("aggregate function {}", f.func.name())),
             Expr::WindowFunction(f) => other = Some(format!("window function {}", f.fun.name())),
             _ => (),
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    if subquery {
-        return Err(LoadError::unsupported("a clause of a load cannot hold a subquery")
-            .hint("Compute it in the source query as a column and use that column here."));
-    }
     match other {
         Some(what) => Err(LoadError::unsupported(format!("a clause of a load cannot hold the {what}"))
             .hint("Compute it in the source query as a column and use that column here.")),

@@ -184,8 +184,9 @@ impl KeyJoin<'_> {
             match self.columns.target_type(name) {
                 Some(float @ (DataType::Float16 | DataType::Float32 | DataType::Float64)) => {
                     let joined = format!("__load_key_{tag}{i}");
-                    exprs.push(join_key(col(relation, name), float).alias(&joined));
-                    keys.push(Column::new_unqualified(joined));
+                    // Under the relation's own name: a mark join takes the name of its mark from there.
+                    exprs.push(join_key(col(relation, name), float).alias_qualified(Some(relation.clone()), &joined));
+                    keys.push(Column::new(Some(relation.clone()), joined));
                 }
                 _ => keys.push(Column::new(Some(relation.clone()), name)),
             }

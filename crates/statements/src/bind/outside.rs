@@ -44,7 +44,7 @@ pub(crate) fn refuse_outside_matches(
     };
     let looked_up = join.build(joined, outside)?;
     let flag = col(&relation, internal::ROW).is_null().alias(NOT_OUTSIDE);
-    let flagged = looked_up.project(kept.iter().cloned().chain([flag]))?.build()?;
+    let flagged = looked_up.project(gate_columns(&kept, table).into_iter().chain([flag]))?.build()?;
     let spec = GateSpec {
         table: table.name.clone(),
         key_columns: Vec::new(),
@@ -58,7 +58,32 @@ pub(crate) fn refuse_outside_matches(
         checks_only: true,
     };
     let gate = extension(SourceGateNode::try_new(flagged, spec)?);
-    Ok(LogicalPlanBuilder::from(gate).project(kept)?.build()?)
+    Ok(LogicalPlanBuilder::from(gate).project(original_columns(&kept, table))?.build()?)
+}
+
+/// The columns under names that are unique without their relation, as the gate wants them: the target's get helper
+/// names, so that a sample row in a message shows the source's.
+fn gate_columns(columns: &[Expr], table: &TargetTable) -> Vec<Expr> {
+    let renamed = |(i, column): (usize, &Expr)| match column {
+        Expr::Column(c) if c.relation.as_ref() == Some(&table.alias) => column.clone().alias(helper(i)),
+        _ => column.clone(),
+    };
+    columns.iter().enumerate().map(renamed).collect()
+}
+
+/// The same columns back under their relations.
+fn original_columns(columns: &[Expr], table: &TargetTable) -> Vec<Expr> {
+    let restored = |(i, column): (usize, &Expr)| match column {
+        Expr::Column(c) if c.relation.as_ref() == Some(&table.alias) => {
+            bare(&helper(i)).alias_qualified(Some(table.alias.clone()), &c.name)
+        }
+        _ => column.clone(),
+    };
+    columns.iter().enumerate().map(restored).collect()
+}
+
+fn helper(i: usize) -> String {
+    format!("__load_o_{i}")
 }
 
 /// Key columns and position of the stored rows for which the predicate is not TRUE.

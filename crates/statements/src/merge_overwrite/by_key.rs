@@ -19,7 +19,7 @@ use datafusion::common::JoinType;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 
 use super::bind::{Overwrite, Replaced};
-use crate::bind::control::{ControlRequest, controlled, dedup_order, extension, marked};
+use crate::bind::control::{ControlRequest, MARKED, controlled, dedup_order, extension, marked};
 use crate::bind::expr::{bare, case, col, is_true};
 use crate::bind::keys::{KeyJoin, KeySet, source_columns};
 
@@ -41,8 +41,13 @@ pub(super) fn plan(overwrite: &Overwrite<'_>) -> Result<Replaced> {
     let sets = overwrite.keys.len();
     let spool = Spool::new(1 + sets);
     let (incoming, wins) = winners(overwrite, spool.reader(rows.plan.clone(), 0)?, sequence)?;
+    let (incoming, hits) = marked_hits(overwrite, incoming, has_marker)?;
     let code = case(
-        vec![(marked(has_marker), lit(action::NONE)), (wins, lit(action::INSERT))],
+        vec![
+            (marked(has_marker).and(hits), lit(action::NONE)),
+            (marked(has_marker), lit(action::UNCHANGED)),
+            (wins, lit(action::INSERT)),
+        ],
         lit(action::SKIPPED),
     )?;
     let keys = (1..=sets).map(|reader| Ok(spool.reader(rows.plan.clone(), reader)?));
@@ -57,6 +62,35 @@ pub(super) fn plan(overwrite: &Overwrite<'_>) -> Result<Replaced> {
             false => vec![("orKeys", written.join(" OR "))],
         },
     })
+}
+
+/// Whether a marked row deletes anything: it is counted through what it deletes, and as unchanged where that is nothing.
+fn marked_hits(overwrite: &Overwrite<'_>, mut plan: LogicalPlan, has_marker: bool) -> Result<(LogicalPlan, Expr)> {
+    let mut hits = lit(false);
+    if !has_marker {
+        return Ok((plan, hits));
+    }
+    for (i, set) in overwrite.keys.iter().enumerate() {
+        let kept: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+        let mut target = overwrite.table.scan(&overwrite.columns.schema)?;
+        if let Some(within) = &set.within {
+            target = target.filter(within.of_target.clone())?;
+        }
+        let join = KeyJoin {
+            keys: set,
+            columns: &overwrite.columns,
+            source: &overwrite.source.alias,
+            target: &overwrite.table.alias,
+            join_type: JoinType::LeftMark,
+            filter: Some(is_true(bare(MARKED))),
+        };
+        let joined = join.build(plan, target.build()?)?.build()?;
+        let name = format!("__load_marked_hit_{i}");
+        let mark = joined.schema().columns().pop().map(|mark| Expr::Column(mark).alias(&name));
+        plan = LogicalPlanBuilder::from(joined).project(kept.into_iter().chain(mark))?.build()?;
+        hits = hits.or(bare(&name));
+    }
+    Ok((plan, hits))
 }
 
 /// Marks the rows that win, and says when a row has won.

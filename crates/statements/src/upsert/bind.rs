@@ -13,6 +13,7 @@ use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_delta::write::OperationKind;
 use alluvium_exec::changed::changed;
 use alluvium_exec::{action, columns as internal};
+use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, JoinType};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, lit};
@@ -242,6 +243,7 @@ impl Upsert<'_> {
     /// What a match writes into each table column.
     fn updated_values(&self, joined: &DFSchema) -> Result<Vec<Expr>> {
         let keep_nulls = self.ignored_nulls()?;
+        let computed = self.computed()?;
         let set = match &self.load.clauses.update {
             Some(UpdateColumns::Set(assignments)) => Some(self.assignments(assignments, joined)?),
             _ => None,
@@ -250,8 +252,12 @@ impl Upsert<'_> {
             Some(UpdateColumns::Columns(set)) => Some(self.limit(set)?),
             _ => None,
         };
-        let value = |name: &String| {
+        let value = |f: &FieldRef| {
+            let name = f.name();
             let stored = col(&self.table.alias, name);
+            if computed.contains(name) {
+                return null_of(f.data_type());
+            }
             if let Some(set) = &set {
                 let assigned = set.iter().find(|(column, _)| column == name);
                 return Ok(assigned.map_or(stored, |(_, value)| value.clone()));
@@ -268,7 +274,13 @@ impl Upsert<'_> {
                 false => Ok(new),
             }
         };
-        self.columns.schema.fields().iter().map(|f| value(f.name())).collect()
+        self.columns.schema.fields().iter().map(value).collect()
+    }
+
+    /// Generated columns that the source does not fill: left NULL here, computed before the row is written.
+    fn computed(&self) -> Result<Vec<String>> {
+        let generated = self.table.generated_columns()?.into_iter();
+        Ok(generated.filter(|name| !self.columns.lands(name)).collect())
     }
 
     /// A key column keeps its value on a match. Both sides are equal, and only floats can be equal with other bits;
@@ -326,7 +338,7 @@ impl Upsert<'_> {
 
     /// What a new row holds in each table column.
     fn inserted_values(&self) -> Result<Vec<Expr>> {
-        let value = |f: &std::sync::Arc<datafusion::arrow::datatypes::Field>| match self.columns.lands(f.name()) {
+        let value = |f: &FieldRef| match self.columns.lands(f.name()) {
             true => Ok(source_column(&self.source, f.name())),
             false => null_of(f.data_type()),
         };
@@ -345,11 +357,16 @@ impl Upsert<'_> {
                 self.assignments(assignments, &target_only)?
             }
         };
-        let value = |name: &String| {
-            let assigned = set.iter().find(|(column, _)| column == name);
-            assigned.map_or_else(|| col(&self.table.alias, name), |(_, value)| value.clone())
+        let computed = self.computed()?;
+        let value = |f: &FieldRef| {
+            let assigned = set.iter().find(|(column, _)| column == f.name());
+            match assigned {
+                Some((_, value)) => Ok(value.clone()),
+                None if computed.contains(f.name()) => null_of(f.data_type()),
+                None => Ok(col(&self.table.alias, f.name())),
+            }
         };
-        Ok(Some(self.columns.schema.fields().iter().map(|f| value(f.name())).collect()))
+        self.columns.schema.fields().iter().map(value).collect::<Result<Vec<_>>>().map(Some)
     }
 
     /// The target's columns of a joined row: all that a clause about absent rows may see.
@@ -394,10 +411,12 @@ impl Upsert<'_> {
         if !bool_option(&self.load.common.options, "merge.compare", true)? {
             return Ok(lit(true));
         }
+        let computed = self.computed()?;
         let mut any = lit(false);
         for (field, new) in self.columns.schema.fields().iter().zip(updated) {
             let stored = col(&self.table.alias, field.name());
-            if *new != stored && !self.keys.columns.contains(field.name()) {
+            let compared = !self.keys.columns.contains(field.name()) && !computed.contains(field.name());
+            if *new != stored && compared {
                 any = any.or(changed(stored, new.clone()));
             }
         }
