@@ -7,6 +7,8 @@ mod laws;
 mod laws_insert_only;
 mod laws_overwrite;
 mod laws_upsert;
+mod memory;
 mod once;
+mod python;
 mod session;
 mod support;
