@@ -6,6 +6,7 @@ mod ddl;
 mod laws;
 mod laws_insert_only;
 mod laws_overwrite;
+mod laws_scd2;
 mod laws_upsert;
 mod memory;
 mod once;
