@@ -105,24 +105,30 @@ impl Completer for SqlHelper {
         if before.starts_with('\\') && !before.contains(' ') {
             return Ok((0, starting_with(before, meta::WORDS.iter().copied())));
         }
+        if quoted(before) {
+            return Ok((pos, vec![]));
+        }
         let word_start = word_start(before);
-        let mut found = match quoted(before) {
-            true => vec![],
-            false => starting_with(
-                &before[word_start..],
-                catalog::table_names(self.session.context()).iter().map(String::as_str),
-            ),
-        };
-        let (start, phrases) = match before.starts_with('\\') || quoted(before) {
-            true => (word_start, vec![]),
-            false => phrases_for(before, &self.phrases),
-        };
+        let tables = catalog::table_names(self.session.context());
+        let mut found = starting_with(&before[word_start..], tables.iter().map(String::as_str));
+        if before.starts_with('\\') || (names_a_table(&before[..word_start]) && !found.is_empty()) {
+            return Ok((word_start, found));
+        }
+        let (start, phrases) = phrases_for(before, &self.phrases);
         if start < word_start && !phrases.is_empty() {
             return Ok((start, phrases));
         }
         found.extend(phrases);
         Ok((word_start, found))
     }
+}
+
+/// Whether the name of a table is what comes next.
+fn names_a_table(before: &str) -> bool {
+    let last = before.split_whitespace().next_back().unwrap_or_default();
+    ["DESCRIBE", "EXISTS", "FROM", "INTO", "JOIN", "TABLE", "UPDATE", "USING"]
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(last))
 }
 
 /// The phrases that go on from the longest end of `before` that begins one, and where that end begins.
@@ -235,6 +241,12 @@ mod tests {
         assert_eq!(phrases("x KEYS").1, Vec::<String>::new());
         assert_eq!(phrases("").1, Vec::<String>::new());
         assert_eq!(phrases("SELECT 'é").1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn tables_come_first_where_a_table_is_named() {
+        assert!(names_a_table("UPSERT into ") && names_a_table("SELECT * FROM "));
+        assert!(!names_a_table("SELECT ") && !names_a_table("") && !names_a_table("FROM t "));
     }
 
     #[test]
