@@ -4,9 +4,11 @@ pub mod history;
 pub mod provider;
 pub mod repin;
 pub mod scan;
+mod storable;
 pub mod table;
 pub mod write;
 
 pub use provider::DeltaTable;
 pub use scan::TargetScan;
+pub use storable::storable_type;
 pub use table::{FileTask, TableHandle, TableLocator, TableSnapshot};

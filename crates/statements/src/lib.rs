@@ -6,7 +6,6 @@ pub mod kind;
 pub mod merge_overwrite;
 pub mod scd2;
 mod preparing;
-mod storable;
 pub mod upsert;
 
 use std::sync::Arc;
@@ -14,7 +13,6 @@ use std::sync::Arc;
 use alluvium_core::StatementKind;
 
 pub use preparing::preparing;
-pub use storable::storable_type;
 
 /// The statements, in the order in which help lists them.
 pub fn builtin() -> Vec<Arc<dyn StatementKind>> {

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use alluvium_core::Result;
 use alluvium_core::secrets::redact;
-use deltalake::DeltaTableBuilder;
+use alluvium_core::{LoadError, Result};
+use deltalake::{DeltaTableBuilder, DeltaTableError};
 use deltalake::kernel::EagerSnapshot;
 use deltalake::logstore::LogStoreRef;
 use deltalake::table::state::DeltaTableState;
+use object_store::ObjectStoreExt;
+use object_store::path::Path;
 use tokio::sync::Mutex;
 use url::Url;
 
@@ -27,6 +29,25 @@ pub struct TableHandle {
 struct State {
     log_store: Option<LogStoreRef>,
     snapshot: Option<Arc<TableSnapshot>>,
+    /// The log entry of the snapshot's version, once it was looked at.
+    entry: Option<Entry>,
+}
+
+/// What tells one log entry from another of the same version.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    size: u64,
+    modified: i64,
+    tag: Option<String>,
+}
+
+impl State {
+    fn take_over(&mut self, snapshot: TableSnapshot) -> Arc<TableSnapshot> {
+        let snapshot = Arc::new(snapshot);
+        self.snapshot = Some(Arc::clone(&snapshot));
+        self.entry = None;
+        snapshot
+    }
 }
 
 impl TableHandle {
@@ -58,26 +79,52 @@ impl TableHandle {
     pub async fn snapshot(&self) -> Result<Option<Arc<TableSnapshot>>> {
         let mut state = self.state.lock().await;
         let log_store = self.open(&mut state)?;
-        let reading = |e| storage_error(&format!("reading the log of table {}", self.shown()), e);
         let Some(known) = state.snapshot.clone() else {
-            if !log_store.is_delta_table_location().await.map_err(reading)? {
-                return Ok(None);
-            }
-            let loaded = DeltaTableState::try_new(log_store.as_ref(), None)
-                .await
-                .map_err(reading)?;
-            let snapshot = Arc::new(TableSnapshot::try_new(loaded.snapshot().clone(), log_store)?);
-            state.snapshot = Some(Arc::clone(&snapshot));
-            return Ok(Some(snapshot));
+            return self.load(&mut state, log_store).await;
         };
+        // The table may have been dropped since, or dropped and made anew: then the entry of the known version is gone
+        // or another one, and reading on from it would give rows of a table that no longer is.
+        let entry = self.entry(&log_store, known.version()).await?;
+        if entry.is_none() || state.entry.as_ref().is_some_and(|seen| Some(seen) != entry.as_ref()) {
+            state.snapshot = None;
+            return self.load(&mut state, log_store).await;
+        }
+        state.entry = entry;
         let mut newest = DeltaTableState::new(known.eager().clone());
-        newest.update(log_store.as_ref(), None).await.map_err(reading)?;
+        newest.update(log_store.as_ref(), None).await.map_err(|e| self.reading(e))?;
         if newest.version() == known.version() {
             return Ok(Some(known));
         }
-        let snapshot = Arc::new(TableSnapshot::try_new(newest.snapshot().clone(), log_store)?);
-        state.snapshot = Some(Arc::clone(&snapshot));
-        Ok(Some(snapshot))
+        let snapshot = TableSnapshot::try_new(newest.snapshot().clone(), log_store)?;
+        Ok(Some(state.take_over(snapshot)))
+    }
+
+    /// Reads the whole log.
+    async fn load(&self, state: &mut State, log_store: LogStoreRef) -> Result<Option<Arc<TableSnapshot>>> {
+        if !log_store.is_delta_table_location().await.map_err(|e| self.reading(e))? {
+            return Ok(None);
+        }
+        let loaded = DeltaTableState::try_new(log_store.as_ref(), None).await.map_err(|e| self.reading(e))?;
+        let snapshot = TableSnapshot::try_new(loaded.snapshot().clone(), log_store)?;
+        Ok(Some(state.take_over(snapshot)))
+    }
+
+    /// The log entry of `version`, if it is there.
+    async fn entry(&self, log_store: &LogStoreRef, version: u64) -> Result<Option<Entry>> {
+        let path = Path::from(format!("_delta_log/{version:020}.json"));
+        match log_store.object_store(None).head(&path).await {
+            Ok(meta) => Ok(Some(Entry {
+                size: meta.size,
+                modified: meta.last_modified.timestamp_micros(),
+                tag: meta.e_tag,
+            })),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(e) => Err(self.reading(e.into())),
+        }
+    }
+
+    fn reading(&self, cause: DeltaTableError) -> LoadError {
+        storage_error(&format!("reading the log of table {}", self.shown()), cause)
     }
 
     /// Takes over the state after an own commit, so that the next statement has less of the log to read. An older
@@ -88,9 +135,7 @@ impl TableHandle {
             return Ok(Arc::clone(known));
         }
         let log_store = self.open(&mut state)?;
-        let snapshot = Arc::new(TableSnapshot::try_new(committed, log_store)?);
-        state.snapshot = Some(Arc::clone(&snapshot));
-        Ok(snapshot)
+        Ok(state.take_over(TableSnapshot::try_new(committed, log_store)?))
     }
 
     /// Forgets what was read, for a table that was dropped or replaced.

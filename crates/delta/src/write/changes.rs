@@ -5,7 +5,6 @@ use alluvium_exec::{action, columns};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt8Array, UInt32Array,
 };
-use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::filter;
 use datafusion::arrow::datatypes::{Int64Type, Schema, UInt8Type, UInt32Type};
 

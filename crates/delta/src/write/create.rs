@@ -6,7 +6,7 @@ use std::sync::Arc;
 use alluvium_core::secrets::redact;
 use alluvium_core::{LoadError, Result, SqlState};
 use chrono::Utc;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::DFSchema;
 use deltalake::DeltaTableError;
@@ -16,6 +16,7 @@ use deltalake::protocol::DeltaOperation;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::storable::storable_type;
 use crate::table::{TableHandle, TableSnapshot, storage_error};
 
 use super::delta_sql;
@@ -202,64 +203,10 @@ pub fn storable_schema(schema: &Schema) -> Result<SchemaRef> {
 }
 
 fn storable_field(field: &Field, column: &str) -> Result<FieldRef> {
-    let data_type = storable_type(field.data_type(), column)?;
+    let data_type = storable_type(column, field.data_type())?;
     Ok(Arc::new(
         Field::new(field.name(), data_type, field.is_nullable()).with_metadata(field.metadata().clone()),
     ))
-}
-
-fn storable_type(data_type: &DataType, column: &str) -> Result<DataType> {
-    Ok(match data_type {
-        DataType::Boolean
-        | DataType::Int8
-        | DataType::Int16
-        | DataType::Int32
-        | DataType::Int64
-        | DataType::Float32
-        | DataType::Float64
-        | DataType::Date32
-        | DataType::Utf8
-        | DataType::Binary => data_type.clone(),
-        DataType::UInt8 => DataType::Int16,
-        DataType::UInt16 => DataType::Int32,
-        DataType::UInt32 => DataType::Int64,
-        DataType::UInt64 => DataType::Decimal128(20, 0),
-        DataType::Float16 => DataType::Float32,
-        DataType::Date64 => DataType::Date32,
-        DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
-        DataType::BinaryView | DataType::LargeBinary | DataType::FixedSizeBinary(_) => DataType::Binary,
-        DataType::Timestamp(_, None) => DataType::Timestamp(TimeUnit::Microsecond, None),
-        DataType::Timestamp(_, Some(_)) => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-        DataType::Decimal32(p, s) | DataType::Decimal64(p, s) | DataType::Decimal128(p, s) if *s >= 0 => {
-            DataType::Decimal128(*p, *s)
-        }
-        DataType::Decimal256(p, s) if *p <= 38 && *s >= 0 => DataType::Decimal128(*p, *s),
-        DataType::Dictionary(_, value) => storable_type(value, column)?,
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::FixedSizeList(item, _) => {
-            let item = storable_field(item, column)?;
-            DataType::List(Arc::new(item.as_ref().clone().with_name("element")))
-        }
-        DataType::Struct(children) => {
-            let children = children.iter().map(|child| storable_field(child, column));
-            DataType::Struct(children.collect::<Result<Vec<_>>>()?.into())
-        }
-        DataType::Map(entries, sorted) => DataType::Map(storable_field(entries, column)?, *sorted),
-        DataType::Null => {
-            return Err(
-                LoadError::new(SqlState::DatatypeMismatch, format!("column {column:?} has no type"))
-                    .hint("Cast NULL to the type that is meant."),
-            );
-        }
-        other => {
-            return Err(LoadError::new(
-                SqlState::DatatypeMismatch,
-                format!("column {column:?} has type {other}, which a Delta table cannot store"),
-            ));
-        }
-    })
 }
 
 #[cfg(test)]

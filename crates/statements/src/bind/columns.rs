@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use alluvium_core::syntax::ColumnSet;
 use alluvium_core::{LoadError, Result, SqlState};
+use alluvium_delta::storable_type;
 use alluvium_exec::checked_cast::sql_type_name;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::execution::session_state::SessionState;
@@ -11,7 +12,6 @@ use datafusion::sql::sqlparser::ast::Ident;
 
 use super::source::{SourceRows, ident_name};
 use super::target::TargetTable;
-use crate::storable::storable_type;
 
 /// What a statement asks of its columns.
 pub(crate) struct ColumnsRequest<'a> {

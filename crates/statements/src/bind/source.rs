@@ -8,6 +8,8 @@ use alluvium_exec::columns as internal;
 use datafusion::common::TableReference;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion::sql::parser::Statement as DFStatement;
 use datafusion::sql::sqlparser::ast::{
     GroupByExpr, Ident, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
@@ -55,6 +57,7 @@ impl SourceRows {
             Some(base) => pin_source(plan, base)?,
             None => plan,
         };
+        let plan = coerced(state, plan).map_err(|e| e.at_if_unset(source.span))?;
         let names = match by_position {
             true => positional_names(state, &plan, target, table, source)?,
             false => plan.schema().fields().iter().map(|f| f.name().clone()).collect(),
@@ -103,6 +106,12 @@ impl SourceRows {
     pub fn names(&self) -> Vec<String> {
         self.plan.schema().fields().iter().map(|f| f.name().clone()).collect()
     }
+}
+
+/// `plan` with the types it will have when it runs. A `UNION` has those of its first branch before its branches are made
+/// to agree, and casts to the target's types would be left out where the first branch happens to have them.
+fn coerced(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    Ok(TypeCoercion::new().analyze(plan, state.config_options())?)
 }
 
 fn is_values(source: &Source) -> bool {

@@ -29,6 +29,7 @@ pub fn storable_type(column: &str, data_type: &DataType) -> Result<DataType> {
         DataType::Float16 => DataType::Float32,
         DataType::Date64 => DataType::Date32,
         DataType::Decimal32(p, s @ 0..) | DataType::Decimal64(p, s @ 0..) => DataType::Decimal128(*p, *s),
+        DataType::Decimal256(p @ ..=38, s @ 0..) => DataType::Decimal128(*p, *s),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => DataType::Binary,
         DataType::Timestamp(_, None) => DataType::Timestamp(TimeUnit::Microsecond, None),
