@@ -9,8 +9,6 @@ pub const FILE: &str = "__file";
 pub const ROW: &str = "__row";
 /// Source order, `UInt64`: partition in the upper 24 bits, row in the lower 40.
 pub const ORDINAL: &str = "__ordinal";
-/// Marks the extra rows that carry a key of the source through the join, `UInt8`: the key set's number, 0 otherwise.
-pub const PROBE: &str = "__probe";
 
 /// The column holding part `i` of `SEQUENCE BY`.
 pub fn sequence(i: usize) -> String {
@@ -39,7 +37,7 @@ pub fn returning(i: usize) -> String {
 
 /// Whether operators use this name, so that a user's column cannot have it.
 pub fn is_internal(name: &str) -> bool {
-    const EXACT: &[&str] = &[ACTION, FILE, ROW, ORDINAL, PROBE];
+    const EXACT: &[&str] = &[ACTION, FILE, ROW, ORDINAL];
     const NUMBERED: &[&str] = &["__seq_", "__ord_", "__check_", "__old_", "__ret_", "__load_"];
     EXACT.contains(&name) || NUMBERED.iter().any(|prefix| name.starts_with(prefix))
 }

@@ -11,7 +11,6 @@ pub mod checked_cast;
 pub mod columns;
 pub mod floats;
 pub mod intervals;
-pub mod key_groups;
 mod keys;
 pub mod metrics;
 pub mod node;

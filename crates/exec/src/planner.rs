@@ -12,7 +12,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use crate::intervals::IntervalsSpec;
-use crate::key_groups::KeyGroupsSpec;
 use crate::node::{RowNode, RowSpec};
 use crate::row_exec::{RowExec, RowOperator};
 use crate::source_gate::GateSpec;
@@ -39,7 +38,6 @@ impl ExtensionPlanner for ExecPlanner {
             plan_row::<GateSpec>,
             plan_row::<UniqueKeysSpec>,
             plan_row::<WinnerSpec>,
-            plan_row::<KeyGroupsSpec>,
             plan_row::<IntervalsSpec>,
             plan_spool,
         ];

@@ -9,9 +9,7 @@ use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::Result;
 
 use super::fold::{Contents, Event, Stored};
-use super::{
-    BOUNDARY, CURRENT, DELETED, FROM, INSIDE, IntervalsSpec, MARKED, RETIRES, STORED, TIME, TO, WINNER,
-};
+use super::{BOUNDARY, CURRENT, DELETED, FROM, INSIDE, IntervalsSpec, MARKED, RETIRES, STORED, TIME, TO, WINNER};
 use crate::changed::{plain_type, without_maps};
 use crate::keys::{Columns, index_of};
 use crate::node::RowSpec;
@@ -53,7 +51,9 @@ pub(super) struct Compared(Option<Rows>);
 
 impl Compared {
     pub(super) fn cmp(&self, a: usize, b: usize) -> Ordering {
-        self.0.as_ref().map_or(Ordering::Equal, |rows| rows.row(a).cmp(&rows.row(b)))
+        self.0
+            .as_ref()
+            .map_or(Ordering::Equal, |rows| rows.row(a).cmp(&rows.row(b)))
     }
 
     pub(super) fn eq(&self, a: usize, b: usize) -> bool {
@@ -208,7 +208,11 @@ impl Lines {
             return match truth(&self.winner, row) {
                 true => Line::Event(Event {
                     row,
-                    time: if self.time.is_valid(row) { self.time.value(row) } else { 0 },
+                    time: if self.time.is_valid(row) {
+                        self.time.value(row)
+                    } else {
+                        0
+                    },
                     delete: truth(&self.marked, row),
                 }),
                 false => Line::Loser,

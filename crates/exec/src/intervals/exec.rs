@@ -150,8 +150,15 @@ impl Histories {
             for version in folded.versions.iter().filter(|v| v.changed(&contents)) {
                 output.version(version, lines.null_flag(version.stored));
             }
-            folded.unchanged.iter().for_each(|row| output.counted(*row, action::UNCHANGED));
-            folded.skipped.iter().chain(&history.losers).for_each(|row| output.counted(*row, action::SKIPPED));
+            folded
+                .unchanged
+                .iter()
+                .for_each(|row| output.counted(*row, action::UNCHANGED));
+            folded
+                .skipped
+                .iter()
+                .chain(&history.losers)
+                .for_each(|row| output.counted(*row, action::SKIPPED));
         }
         // After a refusal no more rows pass: the load fails, and an error further down must not hide this one.
         if self.refused.is_empty() {

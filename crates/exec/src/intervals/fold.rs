@@ -248,12 +248,7 @@ fn by_boundary(
 }
 
 /// One row against the open version; whether anything changed.
-fn apply(
-    versions: &mut Vec<Version>,
-    event: Event,
-    policy: &Policy,
-    contents: &dyn Contents,
-) -> Result<bool, Refusal> {
+fn apply(versions: &mut Vec<Version>, event: Event, policy: &Policy, contents: &dyn Contents) -> Result<bool, Refusal> {
     let at = policy.boundary;
     let last_end = versions.iter().filter_map(|v| v.to).max();
     let open = versions.iter_mut().filter(|v| v.to.is_none()).max_by_key(|v| v.from);

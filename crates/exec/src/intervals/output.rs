@@ -60,7 +60,8 @@ impl Output {
         self.stored.push(version.stored.and_then(|stored| number(stored.row)));
         self.from.push(Some(version.from));
         self.to.push(version.to);
-        self.deleted.push((version.deleted || !null_flag).then_some(version.deleted));
+        self.deleted
+            .push((version.deleted || !null_flag).then_some(version.deleted));
         self.action.push(match version.stored {
             Some(_) => action::UPDATE,
             None => action::INSERT,

@@ -53,7 +53,10 @@ impl Refused {
         if self.duplicates.is_empty() {
             return self.first;
         }
-        let lines = self.duplicates.iter().map(|(key, rows)| format!("Key {key} occurs {rows} times in the source."));
+        let lines = self
+            .duplicates
+            .iter()
+            .map(|(key, rows)| format!("Key {key} occurs {rows} times in the source."));
         let mut lines: Vec<String> = lines.collect();
         if self.more {
             lines.push("There are more such keys.".into());
@@ -75,21 +78,37 @@ fn described(refusal: Refusal, table: &str, key: &str) -> Result<LoadError> {
             SqlState::CardinalityViolation,
             format!("source rows with the same key and sequence differ for table \"{table}\""),
         )
-        .detail(format!("Key {key} occurs several times with one sequence and different content."))
+        .detail(format!(
+            "Key {key} occurs several times with one sequence and different content."
+        ))
         .hint("Add an expression to SEQUENCE BY that tells such rows apart."),
-        Refusal::Late { time, end, .. } => {
-            bad(format!("a source row is older than the history of its key in table \"{table}\""))
-                .detail(format!("Key {key} has a row of {}, and history up to {}.", shown(time)?, shown(end)?))
-                .hint("ON LATE ARRIVAL REORDER splices such rows in, IGNORE drops them, APPEND adds them.")
-        }
+        Refusal::Late { time, end, .. } => bad(format!(
+            "a source row is older than the history of its key in table \"{table}\""
+        ))
+        .detail(format!(
+            "Key {key} has a row of {}, and history up to {}.",
+            shown(time)?,
+            shown(end)?
+        ))
+        .hint("ON LATE ARRIVAL REORDER splices such rows in, IGNORE drops them, APPEND adds them."),
         Refusal::Past { from, at } => bad(format!("a version of table \"{table}\" would end before it begins"))
-            .detail(format!("Key {key} has a version from {}, the boundary is {}.", shown(from)?, shown(at)?))
+            .detail(format!(
+                "Key {key} has a version from {}, the boundary is {}.",
+                shown(from)?,
+                shown(at)?
+            ))
             .hint("Load with a later boundary: EFFECTIVE AT must not lie before what it closes."),
         Refusal::Closed { to, at } => bad(format!("the boundary lies inside closed history of table \"{table}\""))
-            .detail(format!("Key {key} has a version up to {}, the boundary is {}.", shown(to)?, shown(at)?))
+            .detail(format!(
+                "Key {key} has a version up to {}, the boundary is {}.",
+                shown(to)?,
+                shown(at)?
+            ))
             .hint("Load with a later EFFECTIVE AT."),
         Refusal::Broken => bad(format!("the history of a key in table \"{table}\" is broken"))
-            .detail(format!("Key {key} has versions that overlap, or several that are open."))
+            .detail(format!(
+                "Key {key} has versions that overlap, or several that are open."
+            ))
             .hint(format!(
                 "Repair it first; CHECK HISTORY OF {table} KEYS (..) lists all of them. After ON LATE ARRIVAL APPEND \
                  several open versions are what was asked for: such a table takes only loads with that clause."
@@ -104,7 +123,9 @@ pub(super) fn unreadable(what: Unreadable, table: &str, key: &str) -> LoadError 
             SqlState::InvalidParameter,
             format!("the open versions of table \"{table}\" use another marker"),
         )
-        .detail(format!("Key {key} has a version whose end does not go with ACTIVE UNTIL."))
+        .detail(format!(
+            "Key {key} has a version whose end does not go with ACTIVE UNTIL."
+        ))
         .hint("Write the ACTIVE UNTIL that the table was loaded with."),
         Unreadable::NoStart => LoadError::new(
             SqlState::InvalidParameter,

@@ -139,7 +139,10 @@ impl Replay<'_> {
     /// Whether the history already says that the key was deleted at this very time.
     fn is_deleted_at(&self, time: i64) -> bool {
         let ended = self.chain.iter().any(|v| v.to == Some(time));
-        let followed = self.chain.iter().any(|v| v.from == time && v.to != Some(time) && !v.deleted);
+        let followed = self
+            .chain
+            .iter()
+            .any(|v| v.from == time && v.to != Some(time) && !v.deleted);
         let recorded = self.chain.iter().any(|v| v.from == time && v.deleted);
         recorded || (ended && !followed)
     }
@@ -176,9 +179,7 @@ impl Replay<'_> {
         let covers = |v: &&Version| v.from <= event.time && v.to.is_none_or(|to| event.time < to) && !v.deleted;
         // What the history already says is no news, however late.
         let known = match self.chain.iter().find(covers) {
-            Some(version) => {
-                !event.delete && !self.policy.always && self.contents.tracked(version.land, event.row)
-            }
+            Some(version) => !event.delete && !self.policy.always && self.contents.tracked(version.land, event.row),
             None => event.delete,
         };
         match self.policy.late {

@@ -99,7 +99,12 @@ fn load(policy: &Policy, before: &str, new: &str) -> Result<(String, usize, usiz
     let (stored, events) = (stored(before, &mut rows), events(new, &mut rows));
     let folded = fold(stored, &events, policy, &rows)?;
     let changed = folded.versions.iter().filter(|v| v.changed(&rows)).count();
-    Ok((written(&folded, &rows), changed, folded.unchanged.len(), folded.skipped.len()))
+    Ok((
+        written(&folded, &rows),
+        changed,
+        folded.unchanged.len(),
+        folded.skipped.len(),
+    ))
 }
 
 fn check(policy: &Policy, cases: &[(&str, &str, &str)]) {
@@ -155,8 +160,14 @@ fn deletes_end_versions() {
             ("a2-6 c6-", ".4", "a2-4 c6-"),
         ],
     );
-    let records = Policy { delete_records: true, ..policy() };
-    check(&records, &[("a1-", ".5", "a1-5 a5-!"), ("a1-5 a5-!", "b7", "a1-5 a5-7! b7-")]);
+    let records = Policy {
+        delete_records: true,
+        ..policy()
+    };
+    check(
+        &records,
+        &[("a1-", ".5", "a1-5 a5-!"), ("a1-5 a5-!", "b7", "a1-5 a5-7! b7-")],
+    );
 }
 
 #[test]
@@ -167,7 +178,12 @@ fn at_one_time_the_later_statement_wins() {
     assert_eq!((history.as_str(), changed), ("a1-1", 1));
     let (history, changed, ..) = load(&policy(), "a1-1", "b1").unwrap();
     assert_eq!((history.as_str(), changed), ("b1-", 1));
-    for late in [LatePolicy::Reorder, LatePolicy::Ignore, LatePolicy::Error, LatePolicy::Append] {
+    for late in [
+        LatePolicy::Reorder,
+        LatePolicy::Ignore,
+        LatePolicy::Error,
+        LatePolicy::Append,
+    ] {
         let (history, changed, ..) = load(&Policy { late, ..policy() }, "a1-5 b5-", "z1").unwrap();
         assert_eq!((history.as_str(), changed), ("z1-5 b5-", 1), "{late:?}");
     }
@@ -178,15 +194,28 @@ fn what_is_not_tracked_is_updated_in_place() {
     let (history, changed, unchanged, _) = load(&policy(), "a1-", "A5").unwrap();
     assert_eq!((history.as_str(), changed, unchanged), ("A1-", 1, 0));
     let (history, changed, unchanged, _) = load(&policy(), "a1-5 b5-", "A3").unwrap();
-    assert_eq!((history.as_str(), changed, unchanged), ("a1-5 b5-", 0, 1), "late rows leave it alone");
-    let newer = Policy { guards: true, ..policy() };
+    assert_eq!(
+        (history.as_str(), changed, unchanged),
+        ("a1-5 b5-", 0, 1),
+        "late rows leave it alone"
+    );
+    let newer = Policy {
+        guards: true,
+        ..policy()
+    };
     assert_eq!(load(&newer, "a5-", "b5").unwrap().0, "b5-");
 }
 
 #[test]
 fn every_newer_row_under_always() {
-    let always = Policy { always: true, ..policy() };
-    check(&always, &[("a1-", "a5", "a1-5 a5-"), ("a1-5 b5-", "a3", "a1-3 a3-5 b5-")]);
+    let always = Policy {
+        always: true,
+        ..policy()
+    };
+    check(
+        &always,
+        &[("a1-", "a5", "a1-5 a5-"), ("a1-5 b5-", "a3", "a1-3 a3-5 b5-")],
+    );
 }
 
 #[test]
@@ -206,7 +235,11 @@ fn late_policies() {
     );
     assert_eq!(
         load(&with(LatePolicy::Error), "a5-", "z3"),
-        Err(Refusal::Late { row: 1, time: 3, end: 5 })
+        Err(Refusal::Late {
+            row: 1,
+            time: 3,
+            end: 5
+        })
     );
     assert_eq!(
         load(&with(LatePolicy::Error), "a1-5 b5-", "a3").unwrap(),
@@ -228,7 +261,11 @@ fn rows_of_one_time() {
 
 #[test]
 fn by_boundary() {
-    let boundary = Policy { by_sequence: false, late: LatePolicy::Error, ..policy() };
+    let boundary = Policy {
+        by_sequence: false,
+        late: LatePolicy::Error,
+        ..policy()
+    };
     check(
         &boundary,
         &[
@@ -261,7 +298,10 @@ fn broken_histories() {
 
 #[test]
 fn absent_keys() {
-    let absent = |policy: Policy, action| Policy { absent: Some(action), ..policy };
+    let absent = |policy: Policy, action| Policy {
+        absent: Some(action),
+        ..policy
+    };
     let retired = |policy: &Policy, before: &str| {
         let mut rows = Rows::default();
         let stored = stored(before, &mut rows);
@@ -308,7 +348,10 @@ fn input(stored: &[(i64, &str, i64, Option<i64>)], events: &[(Option<i64>, &str,
             (BOUNDARY, ints((0..n).map(|_| Some(10)))),
             ("__seq_0", ints(times)),
             (columns::FILE, Arc::new(file)),
-            (columns::ROW, ints((0..n).map(|i| is_stored(i).then(|| i64::try_from(i).unwrap())))),
+            (
+                columns::ROW,
+                ints((0..n).map(|i| is_stored(i).then(|| i64::try_from(i).unwrap()))),
+            ),
         ])
     };
     let all = part(stored, events);
@@ -352,12 +395,23 @@ async fn changes(spec: IntervalsSpec, input: &RecordBatch, size: usize) -> Resul
 #[tokio::test]
 async fn whole_keys_at_every_batch_size() {
     let stored = [(1, "a", 1, None), (2, "x", 1, Some(3)), (2, "y", 3, None)];
-    let events = [(Some(1), "b", 5), (Some(1), "c", 7), (Some(2), "y", 4), (Some(3), "n", 2)];
+    let events = [
+        (Some(1), "b", 5),
+        (Some(1), "c", 7),
+        (Some(2), "y", 4),
+        (Some(3), "n", 2),
+    ];
     let events: Vec<_> = events.into_iter().collect();
     for size in SIZES {
         assert_eq!(
             changes(spec(), &input(&stored, &events), size).await.unwrap(),
-            ["1|a|0|1|5|2", "1|b|NULL|5|7|1", "1|c|NULL|7|NULL|1", "2|y|NULL|NULL|NULL|4", "3|n|NULL|2|NULL|1"],
+            [
+                "1|a|0|1|5|2",
+                "1|b|NULL|5|7|1",
+                "1|c|NULL|7|NULL|1",
+                "2|y|NULL|NULL|NULL|4",
+                "3|n|NULL|2|NULL|1"
+            ],
             "{size}"
         );
     }
@@ -366,7 +420,10 @@ async fn whole_keys_at_every_batch_size() {
 #[tokio::test]
 async fn null_keys_are_one_key_or_many() {
     let events = [(None, "a", 1), (None, "b", 2)];
-    let distinct = IntervalsSpec { nulls_equal: false, ..spec() };
+    let distinct = IntervalsSpec {
+        nulls_equal: false,
+        ..spec()
+    };
     for size in SIZES {
         let equal = changes(spec(), &input(&[], &events), size).await.unwrap();
         assert_eq!(equal, ["NULL|a|NULL|1|2|1", "NULL|b|NULL|2|NULL|1"]);
@@ -377,14 +434,34 @@ async fn null_keys_are_one_key_or_many() {
 
 #[tokio::test]
 async fn refusals_name_the_key() {
-    let late = IntervalsSpec { late: LatePolicy::Error, ..spec() };
-    let refused = changes(late, &input(&[(1, "a", 5, None)], &[(Some(1), "z", 3)]), 2).await.unwrap_err();
-    assert!(refused.starts_with("22023 ") && refused.contains("(k)=(1)"), "{refused}");
-    let marker = IntervalsSpec { open_until: Some(99), ..spec() };
-    let refused = changes(marker, &input(&[(1, "a", 5, None)], &[(Some(1), "z", 3)]), 2).await.unwrap_err();
+    let late = IntervalsSpec {
+        late: LatePolicy::Error,
+        ..spec()
+    };
+    let refused = changes(late, &input(&[(1, "a", 5, None)], &[(Some(1), "z", 3)]), 2)
+        .await
+        .unwrap_err();
+    assert!(
+        refused.starts_with("22023 ") && refused.contains("(k)=(1)"),
+        "{refused}"
+    );
+    let marker = IntervalsSpec {
+        open_until: Some(99),
+        ..spec()
+    };
+    let refused = changes(marker, &input(&[(1, "a", 5, None)], &[(Some(1), "z", 3)]), 2)
+        .await
+        .unwrap_err();
     assert!(refused.contains("another marker"), "{refused}");
-    let boundary = IntervalsSpec { sequence: 0, source: vec!["v".into()], ..spec() };
+    let boundary = IntervalsSpec {
+        sequence: 0,
+        source: vec!["v".into()],
+        ..spec()
+    };
     let twice: Vec<_> = (0..7).flat_map(|k| [(Some(k), "a", 0), (Some(k), "b", 0)]).collect();
     let refused = changes(boundary, &input(&[], &twice), 2).await.unwrap_err();
-    assert!(refused.starts_with("21000 ") && refused.contains("occurs 2 times"), "{refused}");
+    assert!(
+        refused.starts_with("21000 ") && refused.contains("occurs 2 times"),
+        "{refused}"
+    );
 }
