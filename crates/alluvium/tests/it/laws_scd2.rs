@@ -21,7 +21,10 @@ const DAY: i64 = 86_400_000_000;
 const DATA_ERRORS: [&str; 3] = ["21000", "22023", "23502"];
 
 fn config() -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
+    let cases = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(40);
     ProptestConfig {
         cases,
         failure_persistence: None,
@@ -30,12 +33,19 @@ fn config() -> ProptestConfig {
 }
 
 fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
 }
 
 /// Small batches, so that keys lie across them.
 async fn session(scratch: &Scratch) -> Session {
-    let builder = Session::builder().with_warehouse(scratch.text("w")).with_threads(3).with_batch_size(2);
+    let builder = Session::builder()
+        .with_warehouse(scratch.text("w"))
+        .with_threads(3)
+        .with_batch_size(2);
     builder.build().await.unwrap()
 }
 
@@ -76,12 +86,7 @@ fn summary(outcome: &Outcome) -> (Counts, String) {
 }
 
 /// Runs one statement and compares rows, counts and status, or the code of the error.
-async fn compare(
-    session: &Session,
-    spec: &Scd2,
-    before: Option<&Table>,
-    answer: &Answer,
-) -> Result<(), TestCaseError> {
+async fn compare(session: &Session, spec: &Scd2, before: Option<&Table>, answer: &Answer) -> Result<(), TestCaseError> {
     let sql = spec.to_sql("h", "s");
     let result = session.execute(&sql).await;
     match (answer, result) {
@@ -95,14 +100,22 @@ async fn compare(
         }
         (Err(code), Err(e)) => {
             let both = DATA_ERRORS.contains(&code.0) && DATA_ERRORS.contains(&e.code());
-            prop_assert!(both || code.0 == e.code(), "{sql}: expected {}, got {} {e}", code.0, e.code());
+            prop_assert!(
+                both || code.0 == e.code(),
+                "{sql}: expected {}, got {} {e}",
+                code.0,
+                e.code()
+            );
             if let Some(before) = before {
                 same(&sql, before, &stored(session, before).await)?;
             }
         }
         (Ok(_), Err(e)) => {
             let detail = e.detail_text().unwrap_or_default();
-            return Err(TestCaseError::fail(format!("{sql}: failed with {} {e} {detail}", e.code())));
+            return Err(TestCaseError::fail(format!(
+                "{sql}: failed with {} {e} {detail}",
+                e.code()
+            )));
         }
         (Err(code), Ok(_)) => return Err(TestCaseError::fail(format!("{sql}: expected {}", code.0))),
     }

@@ -11,23 +11,23 @@
 //!           TargetScan: the versions that can matter
 //! ```
 
-use alluvium_core::syntax::{ColumnSet, Dedup, KeyNulls, Load};
-use alluvium_core::{LoadError, Result, SqlState};
+use alluvium_core::Result;
+use alluvium_core::syntax::{Dedup, Load};
 use alluvium_delta::write::OperationKind;
 use alluvium_exec::columns as internal;
 use alluvium_exec::intervals::{AbsentRows, IntervalsSpec, LatePolicy, NEW_DELETED, NEW_FROM, NEW_TO, TIME};
-use alluvium_exec::source_gate::{RowCheck, Rule};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::sql::sqlparser::tokenizer::Span;
 
 use super::history::{History, old_helper, source_helper};
 use super::syntax::{LateArrival, RetireAction, Scd2Clauses, Track};
-use super::validity::{Validity, boundary, end_of, from_micros, open_until, row_time};
-use crate::bind::columns::{Columns, ColumnsRequest, select};
+use super::times::{boundary, end_of, from_micros, open_until, row_time};
+use super::tracked::{by_content, identity_check, is_listed, tracked_columns};
+use super::validity::Validity;
+use crate::bind::columns::{Columns, ColumnsRequest};
 use crate::bind::control::{ControlRequest, Controlled, controlled, guard_columns};
-use crate::bind::expr::{bare, col};
+use crate::bind::expr::{bare, col, null_of};
 use crate::bind::finish::{Changes, Finish};
 use crate::bind::keys::{KeySet, plain_column};
 use crate::bind::source::SourceRows;
@@ -59,6 +59,8 @@ pub(super) struct Scd2<'a> {
     pub open_until: Option<i64>,
     /// The stored columns that hold the sequence.
     pub guard: Option<Vec<String>>,
+    /// Generated columns that the source does not fill: left NULL, and computed before a row is written.
+    computed: Vec<String>,
 }
 
 impl<'a> Scd2<'a> {
@@ -67,9 +69,16 @@ impl<'a> Scd2<'a> {
         let mut table = TargetTable::resolve(state, &load.target, load.common.create.as_ref()).await?;
         table.refuse_append_only("SCD2 MERGE")?;
         table.own = validity.names();
+        if table.base.is_some() {
+            validity.check_target(state, &table)?;
+        }
         let source = SourceRows::resolve(state, &load.source, &load.target, &table).await?;
         validity.check_source(&source)?;
-        let marker = load.clauses.delete_when.as_ref().and_then(|d| plain_column(state, &d.expr));
+        let marker = load
+            .clauses
+            .delete_when
+            .as_ref()
+            .and_then(|d| plain_column(state, &d.expr));
         let request = ColumnsRequest {
             set: load.common.columns.as_ref(),
             evolve: load.common.evolve,
@@ -77,11 +86,10 @@ impl<'a> Scd2<'a> {
             own: validity.fields(),
         };
         let columns = Columns::resolve(state, &table, &source, &request)?;
-        if table.base.is_some() {
-            validity.check_target(state, &table)?;
-        }
         let keys = load.common.keys.as_ref();
-        let keys = keys.map(|keys| KeySet::resolve(state, keys, &source, &table, &columns)).transpose()?;
+        let keys = keys
+            .map(|keys| KeySet::resolve(state, keys, &source, &table, &columns))
+            .transpose()?;
         let tracked = tracked_columns(state, load, keys.as_ref(), &source, &columns)?;
         let identity = match keys {
             Some(keys) => keys,
@@ -89,7 +97,13 @@ impl<'a> Scd2<'a> {
         };
         let from_type = validity.time_type(&columns, &validity.from)?;
         let to_type = validity.time_type(&columns, &validity.to)?;
+        let computed = table
+            .generated_columns()?
+            .into_iter()
+            .filter(|name| !columns.lands(name))
+            .collect();
         Ok(Self {
+            computed,
             boundary: boundary(state, load, &from_type)?,
             open_until: open_until(state, load, &to_type)?,
             guard: guard_columns(state, &load.common, &table, &columns).ok(),
@@ -134,12 +148,20 @@ impl<'a> Scd2<'a> {
         {
             let cast = self.source.cast(&self.columns)?;
             let from_type = self.validity.time_type(&self.columns, &self.validity.from)?;
-            extra.push((TIME.to_owned(), row_time(self.state, first, cast.schema(), &from_type)?, None));
+            extra.push((
+                TIME.to_owned(),
+                row_time(self.state, first, cast.schema(), &from_type)?,
+                None,
+            ));
         }
         if self.explicit_identity() {
             for (i, name) in self.identity.columns.iter().enumerate() {
                 let helper = format!("__load_identity_{i}");
-                extra.push((helper.clone(), col(&self.source.alias, name), Some(identity_check(helper, name))));
+                extra.push((
+                    helper.clone(),
+                    col(&self.source.alias, name),
+                    Some(identity_check(helper, name)),
+                ));
             }
         }
         let request = ControlRequest {
@@ -165,13 +187,24 @@ impl<'a> Scd2<'a> {
             keys: self.identity.columns.clone(),
             nulls_equal: self.identity.nulls_equal(),
             tracked: self.tracked.clone(),
-            landing: self.columns.landing.iter().filter(|name| !keeps(name)).cloned().collect(),
+            landing: self
+                .columns
+                .landing
+                .iter()
+                .filter(|name| !keeps(name))
+                .cloned()
+                .collect(),
             source: (0..self.source.names().len()).map(source_helper).collect(),
             old: match self.table.change_data_feed() {
                 true => (0..self.columns.schema.fields().len()).map(old_helper).collect(),
                 false => Vec::new(),
             },
-            sequence: self.load.common.sequence.as_ref().map_or(0, |sequence| sequence.exprs.len()),
+            sequence: self
+                .load
+                .common
+                .sequence
+                .as_ref()
+                .map_or(0, |sequence| sequence.exprs.len()),
             guards: self.guard.is_some(),
             always: matches!(clauses.track, Some(Track::Always { .. })),
             late: match clauses.late.map(|late| late.action).unwrap_or_default() {
@@ -202,6 +235,8 @@ impl<'a> Scd2<'a> {
             Ok(bare(NEW_TO).is_null())
         } else if validity.is_deleted.as_deref() == Some(name) {
             Ok(bare(NEW_DELETED))
+        } else if self.computed.iter().any(|computed| computed == name) {
+            null_of(data_type)
         } else {
             Ok(bare(name))
         }
@@ -225,97 +260,26 @@ impl<'a> Scd2<'a> {
     fn parameters(&self) -> Vec<(&'static str, String)> {
         let clauses = &self.load.clauses;
         let written = [
-            ("applyAsDeleteWhen", clauses.delete_when.as_ref().map(|d| d.expr.to_string())),
+            (
+                "applyAsDeleteWhen",
+                clauses.delete_when.as_ref().map(|d| d.expr.to_string()),
+            ),
             ("trackHistory", clauses.track.as_ref().map(ToString::to_string)),
-            ("effectiveAt", clauses.effective_at.as_ref().map(|at| at.expr.to_string())),
+            (
+                "effectiveAt",
+                clauses.effective_at.as_ref().map(|at| at.expr.to_string()),
+            ),
             ("activeUntil", clauses.active_until.as_ref().map(ToString::to_string)),
-            ("whenNotMatchedBySource", clauses.absent.as_ref().map(ToString::to_string)),
+            (
+                "whenNotMatchedBySource",
+                clauses.absent.as_ref().map(ToString::to_string),
+            ),
             ("onLateArrival", clauses.late.as_ref().map(ToString::to_string)),
             ("validityColumns", Some(self.validity.names().join(", "))),
         ];
-        written.into_iter().filter_map(|(key, value)| value.map(|value| (key, value))).collect()
-    }
-}
-
-fn is_listed(load: &Load<Scd2Clauses>) -> bool {
-    matches!(&load.clauses.track, Some(Track::On { columns: ColumnSet::Only(_), .. }))
-}
-
-fn identity_check(column: String, name: &str) -> RowCheck {
-    RowCheck {
-        column,
-        rule: Rule::NotNull {
-            subject: format!("identity column \"{name}\""),
-            hint: "Filter such rows out, or track other columns: TRACK HISTORY ON (..) without KEYS names what \
-                   identifies a row."
-                .to_owned(),
-        },
-        exempt: None,
-    }
-}
-
-/// All columns that land but keys and sequence, or those of the clause.
-fn tracked_columns(
-    state: &SessionState,
-    load: &Load<Scd2Clauses>,
-    keys: Option<&KeySet>,
-    source: &SourceRows,
-    columns: &Columns,
-) -> Result<Vec<String>> {
-    let names = source.names();
-    let (chosen, span) = match &load.clauses.track {
-        Some(Track::On { columns: set, span }) => (select(state, set, &names, "the source")?, *span),
-        _ => (names, load.target.span),
-    };
-    if is_listed(load) {
-        return match chosen.iter().find(|name| !columns.lands(name)) {
-            None => Ok(chosen),
-            Some(name) => Err(LoadError::new(
-                SqlState::UndefinedColumn,
-                format!("tracked column \"{name}\" does not land in the table"),
-            )
-            .hint("Add it to COLUMNS, or track other columns: a change can only be told from what is stored.")
-            .at(span)),
-        };
-    }
-    let sequence = load.common.sequence.iter().flat_map(|sequence| &sequence.exprs);
-    let sequence: Vec<String> = sequence.filter_map(|expr| plain_column(state, expr)).collect();
-    let is_key = |name: &String| keys.is_some_and(|keys| keys.columns.contains(name));
-    let content = |name: &String| columns.lands(name) && !is_key(name) && !sequence.contains(name);
-    Ok(chosen.into_iter().filter(content).collect())
-}
-
-/// Without `KEYS` rows are the same when their tracked columns are.
-fn by_content(load: &Load<Scd2Clauses>, tracked: &[String], columns: &Columns) -> Result<KeySet> {
-    let span: Span = load.target.span;
-    if tracked.is_empty() {
-        return Err(LoadError::new(SqlState::Syntax, "nothing identifies a row: there are no tracked columns")
-            .hint("Add KEYS (column, ..), or track columns with TRACK HISTORY ON.")
-            .at(span));
-    }
-    let is_map = |name: &&String| columns.target_type(name).is_some_and(holds_map);
-    if let Some(name) = tracked.iter().find(is_map) {
-        return Err(LoadError::unsupported(format!("column \"{name}\" holds maps, which cannot identify a row"))
-            .hint("Add KEYS (column, ..), or leave it out with TRACK HISTORY ON * EXCEPT (..).")
-            .at(span));
-    }
-    Ok(KeySet {
-        columns: tracked.to_vec(),
-        // A listed column that is NULL is refused by a check of its own.
-        nulls: match is_listed(load) {
-            true => KeyNulls::Distinct,
-            false => KeyNulls::NotDistinct,
-        },
-        within: None,
-        span,
-    })
-}
-
-fn holds_map(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Map(_, _) => true,
-        DataType::Struct(fields) => fields.iter().any(|f| holds_map(f.data_type())),
-        DataType::List(f) | DataType::LargeList(f) | DataType::FixedSizeList(f, _) => holds_map(f.data_type()),
-        _ => false,
+        written
+            .into_iter()
+            .filter_map(|(key, value)| value.map(|value| (key, value)))
+            .collect()
     }
 }

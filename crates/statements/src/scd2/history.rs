@@ -1,24 +1,20 @@
 //! Stored versions and source rows of the same keys as one stream, and what becomes of them.
 
-use std::sync::Arc;
-
 use alluvium_core::Result;
 use alluvium_core::syntax::Dedup;
 use alluvium_exec::columns as internal;
-use alluvium_exec::intervals::{
-    BOUNDARY, CURRENT, DELETED, FROM, INSIDE, IntervalsNode, MARKED, RETIRES, STORED, TIME, TO, WINNER,
-};
+use alluvium_exec::intervals::{IntervalsNode, WINNER};
 use alluvium_exec::spool::Spool;
 use alluvium_exec::winner::{WinnerMode, WinnerNode, WinnerSpec};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, JoinType, ScalarValue};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::common::{JoinType, ScalarValue};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 
 use super::bind::Scd2;
-use super::validity::{from_micros, to_micros};
-use crate::bind::control::{Controlled, dedup_order, extension, marked, source_column};
-use crate::bind::expr::{bare, bind_condition, col, is_true, join_key, null_of};
-use crate::bind::groups::{IN_GROUP, with_present_groups};
+use super::times::from_micros;
+use crate::bind::control::{Controlled, dedup_order, extension};
+use crate::bind::expr::{bare, col};
+use crate::bind::groups::with_present_groups;
 use crate::bind::keys::{KeyJoin, source_columns};
 
 /// The helper that carries source column `i`.
@@ -36,29 +32,32 @@ pub(super) struct History<'a> {
     pub scd2: &'a Scd2<'a>,
 }
 
-/// One column of the union, on both of its sides.
-struct Side {
-    name: String,
-    event: Expr,
-    stored: Expr,
-}
-
 impl History<'_> {
     /// The rows that change, with the table's columns under the target's alias and the source's under its own.
     pub fn plan(&self, mut rows: Controlled) -> Result<LogicalPlan> {
         let scd2 = self.scd2;
         let has_marker = rows.marked;
         let mut stored = self.scan()?;
-        if let Some(absent) = scd2.load.clauses.absent.as_ref().filter(|absent| !absent.within.is_empty()) {
+        if let Some(absent) = scd2
+            .load
+            .clauses
+            .absent
+            .as_ref()
+            .filter(|absent| !absent.within.is_empty())
+        {
             (rows.plan, stored) =
                 with_present_groups(scd2.state, &absent.within, rows.plan, stored, &scd2.source, &scd2.table)?;
         }
         let (events, stored) = self.of_source_keys(rows.plan, stored)?;
         let events = self.deduplicated(events)?;
-        let sides = self.sides(&events, &stored, has_marker)?;
+        let sides = scd2.sides(&events, &stored, has_marker)?;
         let (events, stored) = (
-            LogicalPlanBuilder::from(events).project(sides.iter().map(|s| s.event.clone().alias(&s.name)))?.build()?,
-            LogicalPlanBuilder::from(stored).project(sides.iter().map(|s| s.stored.clone().alias(&s.name)))?.build()?,
+            LogicalPlanBuilder::from(events)
+                .project(sides.iter().map(|s| s.event.clone().alias(&s.name)))?
+                .build()?,
+            LogicalPlanBuilder::from(stored)
+                .project(sides.iter().map(|s| s.stored.clone().alias(&s.name)))?
+                .build()?,
         );
         let union = LogicalPlanBuilder::from(events).union(stored)?.build()?;
         let node = extension(IntervalsNode::try_new(union, scd2.spec())?);
@@ -102,7 +101,11 @@ impl History<'_> {
     fn of_source_keys(&self, source: LogicalPlan, stored: LogicalPlan) -> Result<(LogicalPlan, LogicalPlan)> {
         let scd2 = self.scd2;
         let absent = scd2.load.clauses.absent.is_some();
-        let nested = scd2.identity.columns.iter().any(|c| scd2.columns.target_type(c).is_some_and(DataType::is_nested));
+        let nested = scd2
+            .identity
+            .columns
+            .iter()
+            .any(|c| scd2.columns.target_type(c).is_some_and(DataType::is_nested));
         let by_boundary = scd2.load.common.sequence.is_none();
         if scd2.table.base.is_none() || nested || (absent && by_boundary) {
             return Ok((source, stored));
@@ -110,21 +113,27 @@ impl History<'_> {
         let spool = Spool::new(2);
         let events = spool.reader(source.clone(), 0)?;
         let only = scd2.identity.columns.iter().map(|name| col(&scd2.source.alias, name));
-        let keys = LogicalPlanBuilder::from(spool.reader(source, 1)?).project(only)?.build()?;
+        let keys = LogicalPlanBuilder::from(spool.reader(source, 1)?)
+            .project(only)?
+            .build()?;
         let columns: Vec<Expr> = stored.schema().columns().into_iter().map(Expr::Column).collect();
         let join = KeyJoin {
             keys: &scd2.identity,
             columns: &scd2.columns,
             source: &scd2.source.alias,
             target: &scd2.table.alias,
-            join_type: if absent { JoinType::RightMark } else { JoinType::RightSemi },
+            join_type: if absent {
+                JoinType::RightMark
+            } else {
+                JoinType::RightSemi
+            },
             filter: None,
         };
         let joined = join.build(keys, stored)?.build()?;
         let joined = match (absent, joined.schema().columns().pop()) {
-            (true, Some(mark)) => {
-                LogicalPlanBuilder::from(joined).filter(Expr::Column(mark).or(self.is_open()?))?.build()?
-            }
+            (true, Some(mark)) => LogicalPlanBuilder::from(joined)
+                .filter(Expr::Column(mark).or(self.is_open()?))?
+                .build()?,
             _ => joined,
         };
         Ok((events, LogicalPlanBuilder::from(joined).project(columns)?.build()?))
@@ -153,127 +162,6 @@ impl History<'_> {
         Ok(extension(WinnerNode::try_new(events, spec)?))
     }
 
-    fn sides(&self, events: &LogicalPlan, stored: &LogicalPlan, has_marker: bool) -> Result<Vec<Side>> {
-        let mut sides = self.contents()?;
-        sides.extend(self.times(has_marker)?);
-        sides.extend(self.flags(stored)?);
-        let scd2 = self.scd2;
-        for i in 0..scd2.load.common.sequence.as_ref().map_or(0, |sequence| sequence.exprs.len()) {
-            let name = internal::sequence(i);
-            let data_type = bare(&name).get_type(events.schema())?;
-            let stored = match scd2.guard.as_ref().and_then(|guard| guard.get(i)) {
-                Some(column) => join_key(col(&scd2.table.alias, column), &data_type),
-                None => null_of(&data_type)?,
-            };
-            sides.push(side(&name, bare(&name), stored));
-        }
-        Ok(sides)
-    }
-
-    /// The table's columns by their names, the source's by helpers, and stored values for the change feed.
-    fn contents(&self) -> Result<Vec<Side>> {
-        let scd2 = self.scd2;
-        let mut sides = Vec::new();
-        for (i, field) in scd2.columns.schema.fields().iter().enumerate() {
-            let (name, data_type) = (field.name(), field.data_type());
-            let stored = col(&scd2.table.alias, name);
-            if scd2.table.change_data_feed() {
-                sides.push(side(&old_helper(i), null_of(data_type)?, stored.clone()));
-            }
-            if !scd2.validity.has(name) {
-                let event = match scd2.columns.lands(name) {
-                    true => source_column(&scd2.source, name),
-                    false => null_of(data_type)?,
-                };
-                sides.push(side(name, event, stored));
-            }
-        }
-        for (i, field) in scd2.source.plan.schema().fields().iter().enumerate() {
-            let cast = scd2.columns.target_type(field.name());
-            let null = null_of(cast.unwrap_or_else(|| field.data_type()))?;
-            sides.push(side(&source_helper(i), source_column(&scd2.source, field.name()), null));
-        }
-        Ok(sides)
-    }
-
-    fn times(&self, has_marker: bool) -> Result<Vec<Side>> {
-        let scd2 = self.scd2;
-        let (validity, columns) = (&scd2.validity, &scd2.columns);
-        let none = || lit(ScalarValue::Int64(None));
-        let time = |name: &String| -> Result<Expr> {
-            Ok(to_micros(col(&scd2.table.alias, name), &validity.time_type(columns, name)?))
-        };
-        let event_time = match scd2.load.common.sequence {
-            Some(_) => bare(TIME),
-            None => none(),
-        };
-        Ok(vec![
-            side(FROM, none(), time(&validity.from)?),
-            side(TO, none(), time(&validity.to)?),
-            side(TIME, event_time, none()),
-            side(BOUNDARY, scd2.boundary.clone(), scd2.boundary.clone()),
-            side(MARKED, marked(has_marker), lit(false)),
-        ])
-    }
-
-    fn flags(&self, stored: &LogicalPlan) -> Result<Vec<Side>> {
-        let scd2 = self.scd2;
-        let unknown = || lit(ScalarValue::Boolean(None));
-        let flag = |name: &Option<String>| name.as_ref().map_or_else(unknown, |name| col(&scd2.table.alias, name));
-        let inside = match scd2.identity.within.as_ref().filter(|within| !within.keys_only) {
-            Some(within) => is_true(within.of_target.clone()),
-            None => lit(true),
-        };
-        let winner = match &scd2.load.common.dedup {
-            Some(Dedup::Deduplicate { .. }) => bare(WINNER),
-            _ => lit(true),
-        };
-        Ok(vec![
-            side(STORED, lit(false), lit(true)),
-            side(CURRENT, unknown(), flag(&scd2.validity.is_current)),
-            side(
-                DELETED,
-                unknown(),
-                match scd2.validity.is_deleted {
-                    Some(_) => flag(&scd2.validity.is_deleted),
-                    None => lit(false),
-                },
-            ),
-            side(RETIRES, lit(false), self.retires(stored)?),
-            side(INSIDE, lit(true), inside),
-            side(WINNER, winner, lit(false)),
-            side(internal::FILE, null_of(&DataType::UInt32)?, col(&scd2.table.alias, internal::FILE)),
-            side(internal::ROW, null_of(&DataType::Int64)?, col(&scd2.table.alias, internal::ROW)),
-        ])
-    }
-
-    /// Whether a stored version is retired when its key is absent.
-    fn retires(&self, stored: &LogicalPlan) -> Result<Expr> {
-        let Some(absent) = &self.scd2.load.clauses.absent else {
-            return Ok(lit(false));
-        };
-        let mut condition = match absent.within.is_empty() {
-            true => lit(true),
-            false => is_true(bare(IN_GROUP)),
-        };
-        if let Some(extra) = &absent.condition {
-            let own = self.target_schema(stored.schema())?;
-            let extra = bind_condition(self.scd2.state, "WHEN NOT MATCHED BY SOURCE", extra, &own)?;
-            condition = condition.and(extra);
-        }
-        Ok(condition)
-    }
-
-    /// The target's columns: all that a clause about absent rows may see.
-    fn target_schema(&self, stored: &DFSchema) -> Result<DFSchema> {
-        let alias = &self.scd2.table.alias;
-        let own = stored.iter().filter(|(qualifier, field)| {
-            *qualifier == Some(alias) && !internal::is_internal(field.name())
-        });
-        let fields = own.map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field))).collect();
-        Ok(DFSchema::new_with_metadata(fields, Default::default())?)
-    }
-
     /// The final columns under the aliases that RETURNING knows.
     fn outgoing(&self) -> Result<Vec<Expr>> {
         let scd2 = self.scd2;
@@ -290,14 +178,6 @@ impl History<'_> {
         }
         exprs.extend([internal::ACTION, internal::FILE, internal::ROW].map(bare));
         Ok(exprs)
-    }
-}
-
-fn side(name: &str, event: Expr, stored: Expr) -> Side {
-    Side {
-        name: name.to_owned(),
-        event,
-        stored,
     }
 }
 

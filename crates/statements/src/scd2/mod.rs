@@ -3,7 +3,10 @@
 mod bind;
 mod history;
 mod marker;
+mod sides;
 pub mod syntax;
+mod times;
+mod tracked;
 mod validity;
 
 use alluvium_core::Result;
