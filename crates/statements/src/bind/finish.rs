@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use alluvium_core::syntax::{Common, Dedup, KeyValue, Keys};
+use alluvium_core::syntax::{Common, Dedup, KeyValue, Keys, OnEmpty};
 use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_delta::write::{CommitOperation, LoadNode, LoadSpec, LoadTarget, OperationKind};
 use alluvium_exec::columns as internal;
@@ -80,7 +80,11 @@ impl Finish<'_> {
             }
         };
         let mut spec = LoadSpec::new(self.statement, self.load_target());
-        spec.on_empty = self.common.on_empty.unwrap_or_default();
+        spec.on_empty = match self.common.on_empty.unwrap_or_default() {
+            // An empty source creates no table, so that there is nothing to carry on with.
+            OnEmpty::Apply if self.table.base.is_none() => OnEmpty::Skip,
+            on_empty => on_empty,
+        };
         spec.dry_run = self.dry_run;
         spec.transaction = self.common.transaction.as_ref().map(|t| (t.app.clone(), t.version));
         spec.comment = self.common.comment.clone();
