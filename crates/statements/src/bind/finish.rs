@@ -170,13 +170,25 @@ impl Finish<'_> {
                 parameters.insert(key.to_owned(), value);
             }
         };
-        add("statement", Some(self.statement.to_owned()));
+        add("statement", Some(verb(self.statement)));
         add("keys", self.common.keys.as_ref().map(keys_text));
         add("within", self.common.keys.as_ref().and_then(|keys| keys.within.as_ref()).map(ToString::to_string));
         add("sequenceBy", self.common.sequence.as_ref().map(|s| join_text(&s.exprs)));
         add("deduplicate", self.common.dedup.as_ref().map(dedup_text));
         parameters
     }
+}
+
+/// The statement's words from its node's name: `MERGE OVERWRITE` for `MergeOverwrite`.
+fn verb(node: &str) -> String {
+    let mut words = String::new();
+    for c in node.chars() {
+        if c.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(c.to_uppercase());
+    }
+    words
 }
 
 fn keys_text(keys: &Keys) -> String {

@@ -25,8 +25,6 @@ pub(crate) struct KeySet {
     pub nulls: KeyNulls,
     /// `WITHIN`, if written.
     pub within: Option<Within>,
-    /// The clause.
-    pub span: Span,
 }
 
 /// `WITHIN (predicate)` on both sides of the load.
@@ -74,7 +72,6 @@ impl KeySet {
             columns: names,
             nulls: keys.nulls,
             within: within.transpose()?,
-            span: keys.span,
         })
     }
 

@@ -14,6 +14,7 @@ pub(crate) mod finish;
 pub(crate) mod groups;
 pub(crate) mod keys;
 pub(crate) mod outside;
+pub(crate) mod reads;
 pub(crate) mod returning;
 pub(crate) mod source;
 pub(crate) mod replace;

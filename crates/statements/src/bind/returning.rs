@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_exec::action;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, lit};
@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, Ident, SelectItem, SelectItemQualifiedWildcardKind, visit_expressions_mut,
 };
 
-use super::expr::{bare, bind, case, col};
+use super::expr::{bind, case, col};
 use super::source::ident_name;
 
 /// The column behind `merge_action`.
@@ -141,12 +141,4 @@ pub(crate) fn visible(
     exprs.extend(source_columns);
     exprs.push(merge_action(code)?.alias(MERGE_ACTION));
     Ok(exprs)
-}
-
-/// The type of the text of `merge_action`.
-pub(crate) const MERGE_ACTION_TYPE: DataType = DataType::Utf8;
-
-/// The action column once computed.
-pub(crate) fn action_column() -> Expr {
-    bare(alluvium_exec::columns::ACTION)
 }

@@ -68,7 +68,7 @@ pub(super) async fn plan(state: &SessionState, load: &Load<InsertClauses>) -> Re
         source: &source,
         table: &table,
         columns: &columns,
-        read_predicate: None,
+        read_predicate: keys.read_predicate(),
         parameters: ignore.map(|d| ("ignoreDeletesWhen", d.expr.to_string())).into_iter().collect(),
         notice,
         changes_rows: false,

@@ -55,7 +55,10 @@ pub(super) fn plan(overwrite: &Overwrite<'_>) -> Result<Replaced> {
     let written: Vec<String> = overwrite.load.clauses.or_keys.iter().map(ToString::to_string).collect();
     Ok(Replaced {
         rows: overwrite.replacement().union(incoming, code, outgoing)?,
-        read_predicate: None,
+        read_predicate: match overwrite.keys.as_slice() {
+            [only] => only.read_predicate(),
+            _ => None,
+        },
         removed_files: Vec::new(),
         parameters: match written.is_empty() {
             true => Vec::new(),

@@ -15,6 +15,7 @@ use super::syntax::{Window, WindowBound, WindowKind};
 use crate::bind::columns::find;
 use crate::bind::expr::{bind, bind_condition, col, is_true};
 use crate::bind::keys::{columns_of, requalified};
+use crate::bind::reads::{read_predicate, sql_literal, sql_name};
 
 /// A window whose names and bounds are resolved.
 pub(super) struct ResolvedWindow {
@@ -122,10 +123,10 @@ impl ResolvedWindow {
     /// The rows looked at, as SQL over bare names, when they are known before the source is read.
     pub fn read_predicate(&self) -> Option<String> {
         match &self.shape {
-            Shape::Predicate(_) => None,
+            Shape::Predicate(predicate) => read_predicate(predicate),
             Shape::Range { column, from: Some(from), to: Some(to), closed } => {
                 let upper = if *closed { "<=" } else { "<" };
-                let name = format!("\"{}\"", column.replace('"', "\"\""));
+                let name = sql_name(column);
                 let (from, to) = (sql_literal(from)?, sql_literal(to)?);
                 Some(format!("{name} >= {from} AND {name} {upper} {to}"))
             }
@@ -335,25 +336,6 @@ fn check_order(from: &Expr, to: &Expr, span: Span) -> Result<()> {
         .hint("Write the lower bound first.")
         .at(span)),
         _ => Ok(()),
-    }
-}
-
-fn sql_literal(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Literal(value, _) => deltalake_literal(value),
-        _ => None,
-    }
-}
-
-/// Literals that every reader of the log's conflict predicate understands.
-fn deltalake_literal(value: &ScalarValue) -> Option<String> {
-    match value {
-        ScalarValue::Int8(_) | ScalarValue::Int16(_) | ScalarValue::Int32(_) | ScalarValue::Int64(_) => {
-            Some(value.to_string())
-        }
-        ScalarValue::Utf8(Some(text)) => Some(format!("'{}'", text.replace('\'', "''"))),
-        ScalarValue::Date32(Some(_)) => value.cast_to(&DataType::Utf8).ok().map(|text| format!("DATE '{text}'")),
-        _ => None,
     }
 }
 

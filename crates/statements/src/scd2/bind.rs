@@ -132,7 +132,7 @@ impl<'a> Scd2<'a> {
             source: &self.source,
             table: &self.table,
             columns: &self.columns,
-            read_predicate: None,
+            read_predicate: self.identity.read_predicate(),
             parameters: self.parameters(),
             notice: None,
             changes_rows: true,

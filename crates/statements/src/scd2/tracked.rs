@@ -5,7 +5,6 @@ use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_exec::source_gate::{RowCheck, Rule};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::execution::session_state::SessionState;
-use datafusion::sql::sqlparser::tokenizer::Span;
 
 use super::syntax::{Scd2Clauses, Track};
 use crate::bind::columns::{Columns, select};
@@ -70,7 +69,7 @@ pub(super) fn tracked_columns(
 
 /// Without `KEYS` rows are the same when their tracked columns are.
 pub(super) fn by_content(load: &Load<Scd2Clauses>, tracked: &[String], columns: &Columns) -> Result<KeySet> {
-    let span: Span = load.target.span;
+    let span = load.target.span;
     if tracked.is_empty() {
         return Err(LoadError::new(
             SqlState::Syntax,

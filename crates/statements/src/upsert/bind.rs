@@ -100,7 +100,7 @@ impl Upsert<'_> {
             source: &self.source,
             table: &self.table,
             columns: &self.columns,
-            read_predicate: None,
+            read_predicate: self.keys.read_predicate(),
             parameters: self.parameters(),
             notice,
             changes_rows: true,
@@ -292,8 +292,16 @@ impl Upsert<'_> {
         }
     }
 
+    /// The landing columns that `set` picks. Leaving out what does not land anyway is no mistake.
     fn limit(&self, set: &ColumnSet) -> Result<Vec<String>> {
-        select(self.state, set, &self.columns.landing, "the columns that the source fills")
+        let landing = &self.columns.landing;
+        match set {
+            ColumnSet::Only(_) => select(self.state, set, landing, "the columns that the source fills"),
+            ColumnSet::AllExcept(_) => {
+                let picked = select(self.state, set, &self.source.names(), "the source")?;
+                Ok(landing.iter().filter(|name| picked.contains(name)).cloned().collect())
+            }
+        }
     }
 
     fn ignored_nulls(&self) -> Result<Vec<String>> {
