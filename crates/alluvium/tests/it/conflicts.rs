@@ -104,8 +104,14 @@ fn insert_only_is_no_blind_append() {
         assert_eq!((again.counts.skipped, again.status.as_str()), (1, "NO CHANGES"));
         assert_eq!(rows(&b, "SELECT * FROM t").await, ["7|b"]);
         let (first, second) = tokio::join!(
-            tokio::spawn({ let (a, sql) = (a.clone(), insert("x").replace('7', "8")); async move { a.execute(&sql).await } }),
-            tokio::spawn({ let (b, sql) = (b.clone(), insert("y").replace('7', "8")); async move { b.execute(&sql).await } }),
+            tokio::spawn({
+                let (a, sql) = (a.clone(), insert("x").replace('7', "8"));
+                async move { a.execute(&sql).await }
+            }),
+            tokio::spawn({
+                let (b, sql) = (b.clone(), insert("y").replace('7', "8"));
+                async move { b.execute(&sql).await }
+            }),
         );
         let inserted = [first, second].map(|done| ResultRow::of(&done.unwrap().unwrap()).counts.inserted);
         assert_eq!(inserted.iter().sum::<u64>(), 1, "{inserted:?}");
@@ -139,15 +145,26 @@ fn disjoint_partitions_both_commit() {
     run(async {
         let scratch = Scratch::new();
         let (a, b) = two(&scratch).await;
-        rows(&a, "CREATE TABLE t (p STRING, id BIGINT, v STRING) USING DELTA PARTITIONED BY (p)").await;
+        rows(
+            &a,
+            "CREATE TABLE t (p STRING, id BIGINT, v STRING) USING DELTA PARTITIONED BY (p)",
+        )
+        .await;
         rows(&a, "INSERT INTO t VALUES ('x', 1, 'old'), ('y', 1, 'old')").await;
         let upsert = "UPSERT INTO t KEYS (p, id) WITHIN (p = 'x') VALUES ('x', 1, 'a'), ('x', 2, 'a')";
         let frame = a.sql(upsert).await.unwrap();
-        rows(&b, "UPSERT INTO t KEYS (p, id) WITHIN (p = 'y') VALUES ('y', 1, 'b'), ('y', 2, 'b')").await;
+        rows(
+            &b,
+            "UPSERT INTO t KEYS (p, id) WITHIN (p = 'y') VALUES ('y', 1, 'b'), ('y', 2, 'b')",
+        )
+        .await;
         finish(frame).await.unwrap_or_else(|e| panic!("{}", shown(&e)));
         let stored = rows(&b, "SELECT * FROM t ORDER BY p, id").await;
         assert_eq!(stored, ["x|1|a", "x|2|a", "y|1|b", "y|2|b"]);
-        let frame = a.sql("MERGE OVERWRITE INTO t WINDOW (p = 'x') VALUES ('x', 5, 'w')").await.unwrap();
+        let frame = a
+            .sql("MERGE OVERWRITE INTO t WINDOW (p = 'x') VALUES ('x', 5, 'w')")
+            .await
+            .unwrap();
         rows(&b, "INSERT INTO t VALUES ('y', 3, 'c')").await;
         finish(frame).await.unwrap_or_else(|e| panic!("{}", shown(&e)));
         let stored = rows(&b, "SELECT * FROM t ORDER BY p, id").await;

@@ -16,8 +16,13 @@ const LIMIT: usize = 24 << 20;
 async fn small(scratch: &Scratch) -> Session {
     std::fs::create_dir_all(scratch.path("spill")).unwrap();
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![scratch.path("spill")]));
-    let runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(disk).build_arc().unwrap();
-    let builder = Session::builder().with_warehouse(scratch.text("w")).with_runtime(Arc::clone(&runtime));
+    let runtime = RuntimeEnvBuilder::new()
+        .with_disk_manager_builder(disk)
+        .build_arc()
+        .unwrap();
+    let builder = Session::builder()
+        .with_warehouse(scratch.text("w"))
+        .with_runtime(Arc::clone(&runtime));
     builder.with_memory_limit(LIMIT).with_threads(2).build().await.unwrap()
 }
 
@@ -28,12 +33,18 @@ fn a_large_load_spills_or_fails_cleanly() {
         let scratch = Scratch::new();
         let text = "'a text of some length, so that rows are not free: ' || value";
         let owner = scratch.session().await;
-        let create = format!("CREATE TABLE t USING DELTA AS SELECT value AS id, {text} AS v FROM generate_series(1, 300000)");
+        let create =
+            format!("CREATE TABLE t USING DELTA AS SELECT value AS id, {text} AS v FROM generate_series(1, 300000)");
         rows(&owner, &create).await;
-        for load in ["UPSERT INTO t KEYS (id)", "INSERT ONLY INTO t KEYS (id)", "MERGE OVERWRITE INTO t KEYS (id)"] {
+        for load in [
+            "UPSERT INTO t KEYS (id)",
+            "INSERT ONLY INTO t KEYS (id)",
+            "MERGE OVERWRITE INTO t KEYS (id)",
+        ] {
             let before = scratch.files("w");
             let session = small(&scratch).await;
-            let sql = format!("{load} SELECT value + 150000 AS id, {text} || ' new' AS v FROM generate_series(1, 300000)");
+            let sql =
+                format!("{load} SELECT value + 150000 AS id, {text} || ' new' AS v FROM generate_series(1, 300000)");
             match session.execute(&sql).await {
                 Ok(outcome) => {
                     let row = ResultRow::of(&outcome);
@@ -48,10 +59,17 @@ fn a_large_load_spills_or_fails_cleanly() {
                 }
             }
             drop(session);
-            assert!(scratch.files("spill").is_empty(), "{load}: {:?}", scratch.files("spill"));
+            assert!(
+                scratch.files("spill").is_empty(),
+                "{load}: {:?}",
+                scratch.files("spill")
+            );
             assert!(scratch.files("w").len() >= before.len(), "{load}");
         }
         let counted = rows(&owner, "SELECT count(*), count(DISTINCT id), min(id) FROM t").await;
-        assert!(["450000|450000|1", "300000|300000|1"].contains(&counted[0].as_str()), "{counted:?}");
+        assert!(
+            ["450000|450000|1", "300000|300000|1"].contains(&counted[0].as_str()),
+            "{counted:?}"
+        );
     });
 }

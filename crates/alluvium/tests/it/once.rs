@@ -108,7 +108,10 @@ impl std::fmt::Debug for Meddler {
 
 impl Meddling {
     pub fn new(session: Session, statement: &str) -> Arc<Self> {
-        let fields = vec![Field::new("id", DataType::Int64, true), Field::new("v", DataType::Utf8, true)];
+        let fields = vec![
+            Field::new("id", DataType::Int64, true),
+            Field::new("v", DataType::Utf8, true),
+        ];
         Arc::new(Self {
             schema: Arc::new(Schema::new(fields)),
             statement: statement.to_owned(),
@@ -158,7 +161,7 @@ const LOADS: &[&str] = &[
     "UPSERT INTO t USING s KEYS (id) WHEN NOT MATCHED BY SOURCE THEN DELETE",
     "UPSERT INTO t USING s KEYS (id) WHEN NOT MATCHED BY SOURCE WITHIN (g) THEN DELETE",
     "UPSERT INTO t USING s KEYS (id) WITHIN (g < 9)",
-    "UPSERT INTO t USING s KEYS (id) RETURNING merge_action(), t.id",
+    "UPSERT INTO t USING s KEYS (id) RETURNING merge_action(), target.id",
     "UPSERT INTO fresh USING s KEYS (id) CREATE IF NOT EXISTS",
     "INSERT ONLY INTO t USING s KEYS (id)",
     "INSERT ONLY INTO t USING s KEYS (id) WITHIN (g < 9) DEDUPLICATE BY v",
@@ -173,7 +176,11 @@ const LOADS: &[&str] = &[
 async fn filled(scratch: &Scratch) -> Session {
     let session = scratch.session().await;
     rows(&session, "CREATE TABLE t (id BIGINT, g BIGINT, v STRING) USING DELTA").await;
-    rows(&session, "INSERT INTO t VALUES (1, 1, 'old'), (2, 0, 'old'), (8, 0, 'old'), (9, 7, 'old')").await;
+    rows(
+        &session,
+        "INSERT INTO t VALUES (1, 1, 'old'), (2, 0, 'old'), (8, 0, 'old'), (9, 7, 'old')",
+    )
+    .await;
     session
 }
 
@@ -186,7 +193,10 @@ fn a_source_is_executed_once() {
             let session = filled(&scratch).await;
             let source = Source::new(false);
             source.register(&session);
-            session.execute(load).await.unwrap_or_else(|e| panic!("{load}: {}", crate::laws::shown(&e)));
+            session
+                .execute(load)
+                .await
+                .unwrap_or_else(|e| panic!("{load}: {}", crate::laws::shown(&e)));
             assert_eq!(source.runs(), [1, 1], "{load}");
         }
     });
@@ -228,7 +238,11 @@ fn failures_leave_nothing() {
         let session = scratch.session().await;
         let create = "CREATE TABLE t (id BIGINT, n INT CHECK (n >= 0), v STRING NOT NULL, d DATE) USING DELTA";
         rows(&session, create).await;
-        rows(&session, "INSERT INTO t VALUES (1, 1, 'a', DATE '2026-01-01'), (2, 2, 'b', NULL)").await;
+        rows(
+            &session,
+            "INSERT INTO t VALUES (1, 1, 'a', DATE '2026-01-01'), (2, 2, 'b', NULL)",
+        )
+        .await;
         let before = scratch.contents("w");
         // Every source also holds rows that are fine: they may be written before the fault is found.
         let many = "SELECT value + 100 AS id, CAST(1 AS INT) AS n, 'ok' AS v, CAST(NULL AS DATE) AS d \
@@ -243,22 +257,62 @@ fn failures_leave_nothing() {
             (format!("{upsert} {}", one("1", "-1", "'x'")), "23514"),
             (format!("{upsert} {}", one("1", "1", "NULL")), "23502"),
             (format!("{upsert} {}", one("1", "3000000000", "'x'")), "22003"),
-            (format!("{upsert} SELECT id, n, v, CAST('x' AS STRING) AS d FROM ({many}) AS m"), "22007"),
+            (
+                format!("{upsert} SELECT id, n, v, CAST('x' AS STRING) AS d FROM ({many}) AS m"),
+                "22007",
+            ),
             (format!("{upsert} WITHIN (id > 50) {}", one("7", "1", "'x'")), "44000"),
             (format!("{upsert} SEQUENCE BY d {}", one("1", "1", "'x'")), "23502"),
-            (format!("{upsert} UPDATE SET n = 1 / (target.n - 1) {}", one("1", "1", "'x'")), "22012"),
-            (format!("{upsert} APPLY AS DELETE WHEN 1 / (n - 1) = 1 {}", one("1", "1", "'x'")), "22012"),
-            (format!("INSERT ONLY INTO t KEYS (id) {}", one("3", "-1", "'x'")), "23514"),
-            (format!("INSERT ONLY INTO t KEYS (id) {}", one("101", "1", "'x'")), "21000"),
-            (format!("MERGE OVERWRITE INTO t KEYS (id) {}", one("NULL", "1", "'x'")), "23502"),
-            (format!("MERGE OVERWRITE INTO t KEYS (id) {}", one("1", "-1", "'x'")), "23514"),
-            (format!("MERGE OVERWRITE INTO t WINDOW id FROM 100 TO 90000 {}", one("1", "1", "'x'")), "44000"),
-            (format!("MERGE OVERWRITE INTO t WINDOW id FROM 9 TO 1 {}", one("1", "1", "'x'")), "22023"),
-            (format!("{upsert} ON EMPTY SOURCE ERROR SELECT * FROM ({many}) AS m WHERE id < 0"), "22023"),
-            (format!("{upsert} SELECT id, n, v, d, 1 AS extra FROM ({many}) AS m"), "42703"),
+            (
+                format!("{upsert} UPDATE SET n = 1 / (target.n - 1) {}", one("1", "1", "'x'")),
+                "22012",
+            ),
+            (
+                format!("{upsert} APPLY AS DELETE WHEN 1 / (n - 1) = 1 {}", one("1", "1", "'x'")),
+                "22012",
+            ),
+            (
+                format!("INSERT ONLY INTO t KEYS (id) {}", one("3", "-1", "'x'")),
+                "23514",
+            ),
+            (
+                format!("INSERT ONLY INTO t KEYS (id) {}", one("101", "1", "'x'")),
+                "21000",
+            ),
+            (
+                format!("MERGE OVERWRITE INTO t KEYS (id) {}", one("NULL", "1", "'x'")),
+                "23502",
+            ),
+            (
+                format!("MERGE OVERWRITE INTO t KEYS (id) {}", one("1", "-1", "'x'")),
+                "23514",
+            ),
+            (
+                format!(
+                    "MERGE OVERWRITE INTO t WINDOW id FROM 100 TO 90000 {}",
+                    one("1", "1", "'x'")
+                ),
+                "44000",
+            ),
+            (
+                format!("MERGE OVERWRITE INTO t WINDOW id FROM 9 TO 1 {}", one("1", "1", "'x'")),
+                "22023",
+            ),
+            (
+                format!("{upsert} ON EMPTY SOURCE ERROR SELECT * FROM ({many}) AS m WHERE id < 0"),
+                "22023",
+            ),
+            (
+                format!("{upsert} SELECT id, n, v, d, 1 AS extra FROM ({many}) AS m"),
+                "42703",
+            ),
         ];
         for (load, expected) in cases {
-            for load in [load.clone(), format!("{load} DRY RUN"), load.replace("INTO t", "INTO t2 CREATE IF NOT EXISTS")] {
+            for load in [
+                load.clone(),
+                format!("{load} DRY RUN"),
+                load.replace("INTO t", "INTO t2 CREATE IF NOT EXISTS"),
+            ] {
                 let created = load.contains("INTO t2");
                 // What only the stored table knows cannot fail on a new one.
                 let only_stored = ["23514", "22003", "22007", "42703"].contains(&expected)

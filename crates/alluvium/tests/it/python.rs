@@ -32,7 +32,10 @@ print("equal")
 /// The interpreter, if it has what the reader needs. `PYTHON` names another than `python3`.
 fn python() -> Option<String> {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let found = Command::new(&python).args(["-c", "import deltalake, pyarrow"]).output().ok()?;
+    let found = Command::new(&python)
+        .args(["-c", "import deltalake, pyarrow"])
+        .output()
+        .ok()?;
     found.status.success().then_some(python)
 }
 
@@ -49,18 +52,35 @@ async fn fill(session: &Session) {
     rows(session, ALL_TYPES).await;
     rows(session, &format!("UPSERT INTO types KEYS (id) {ALL_VALUES}")).await;
     rows(session, "UPSERT INTO types KEYS (id) SELECT 2 AS id, '' AS s").await;
-    rows(session, "CREATE TABLE plain (id BIGINT, v STRING, gone BOOLEAN) USING DELTA").await;
-    rows(session, "INSERT INTO plain SELECT value, 'v' || value, NULL FROM generate_series(1, 1000)").await;
+    rows(
+        session,
+        "CREATE TABLE plain (id BIGINT, v STRING, gone BOOLEAN) USING DELTA",
+    )
+    .await;
+    rows(
+        session,
+        "INSERT INTO plain SELECT value, 'v' || value, NULL FROM generate_series(1, 1000)",
+    )
+    .await;
     let upsert = "UPSERT INTO plain KEYS (id) APPLY AS DELETE WHEN gone \
                   SELECT value AS id, 'new' AS v, value < 600 AS gone FROM generate_series(500, 1500)";
     rows(session, upsert).await;
     let create = "CREATE TABLE parts (id BIGINT, p STRING, day DATE, v DOUBLE) USING DELTA PARTITIONED BY (p, day)";
     rows(session, create).await;
-    let values = "VALUES (1, 'a b/c=d%é', DATE '2026-01-01', 1.0), (2, NULL, DATE '2026-01-02', -0.5), (3, 'x', NULL, NULL)";
+    let values =
+        "VALUES (1, 'a b/c=d%é', DATE '2026-01-01', 1.0), (2, NULL, DATE '2026-01-02', -0.5), (3, 'x', NULL, NULL)";
     rows(session, &format!("UPSERT INTO parts KEYS (id) {values}")).await;
-    rows(session, "UPSERT INTO parts KEYS (id) VALUES (1, 'x', DATE '2026-01-01', 7.0)").await;
+    rows(
+        session,
+        "UPSERT INTO parts KEYS (id) VALUES (1, 'x', DATE '2026-01-01', 7.0)",
+    )
+    .await;
     rows(session, "MERGE OVERWRITE INTO parts WINDOW day FROM DATE '2026-01-02' TO DATE '2026-01-03' SELECT 9 AS id, 'n' AS p, DATE '2026-01-02' AS day, 0.0 AS v").await;
-    rows(session, "INSERT ONLY INTO parts KEYS (id) VALUES (9, 'no', NULL, NULL), (10, 'yes', NULL, 2.0)").await;
+    rows(
+        session,
+        "INSERT ONLY INTO parts KEYS (id) VALUES (9, 'no', NULL, NULL), (10, 'yes', NULL, 2.0)",
+    )
+    .await;
 }
 
 #[test]
@@ -76,11 +96,23 @@ fn python_reads_what_we_write() {
         let mut arguments = Vec::new();
         for table in ["types", "plain", "parts"] {
             let expected = scratch.text(&format!("{table}.parquet"));
-            rows(&session, &format!("COPY (SELECT * FROM {table}) TO '{expected}' STORED AS PARQUET")).await;
+            rows(
+                &session,
+                &format!("COPY (SELECT * FROM {table}) TO '{expected}' STORED AS PARQUET"),
+            )
+            .await;
             arguments.extend([scratch.text(&format!("w/{table}")), expected]);
         }
-        let output = Command::new(python).arg("-c").arg(READER).args(&arguments).output().unwrap();
-        let (said, failed) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let output = Command::new(python)
+            .arg("-c")
+            .arg(READER)
+            .args(&arguments)
+            .output()
+            .unwrap();
+        let (said, failed) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
         assert!(output.status.success() && said.contains("equal"), "{said}\n{failed}");
         eprintln!("{said}");
     });

@@ -22,22 +22,46 @@ use crate::support::{Scratch, failure, rows};
 fn a_plain_context_loads() {
     run(async {
         let scratch = Scratch::new();
-        rows(&scratch.session().await, "CREATE TABLE t (id BIGINT, v STRING) USING DELTA").await;
+        rows(
+            &scratch.session().await,
+            "CREATE TABLE t (id BIGINT, v STRING) USING DELTA",
+        )
+        .await;
         let context = SessionContext::new();
-        let attach = format!("CREATE EXTERNAL TABLE t STORED AS DELTATABLE LOCATION '{}'", scratch.text("w/t"));
+        let attach = format!(
+            "CREATE EXTERNAL TABLE t STORED AS DELTATABLE LOCATION '{}'",
+            scratch.text("w/t")
+        );
         context.load_sql(&attach).await.unwrap().collect().await.unwrap();
         for (values, expected) in [("(1, 'a'), (2, 'b')", 2), ("(2, 'c'), (3, 'd')", 3)] {
             let upsert = format!("UPSERT INTO t KEYS (id) VALUES {values}");
             context.load_sql(&upsert).await.unwrap().collect().await.unwrap();
-            let stored = context.load_sql("SELECT * FROM t").await.unwrap().count().await.unwrap();
+            let stored = context
+                .load_sql("SELECT * FROM t")
+                .await
+                .unwrap()
+                .count()
+                .await
+                .unwrap();
             assert_eq!(stored, expected);
         }
-        let own = context.sql("SELECT v FROM t WHERE id = 2").await.unwrap().collect().await.unwrap();
+        let own = context
+            .sql("SELECT v FROM t WHERE id = 2")
+            .await
+            .unwrap()
+            .collect()
+            .await
+            .unwrap();
         assert_eq!(own.iter().map(|b| b.num_rows()).sum::<usize>(), 1);
-        let error = context.load_sql("UPSERT INTO missing KEYS (id) VALUES (1)").await.unwrap_err();
+        let error = context
+            .load_sql("UPSERT INTO missing KEYS (id) VALUES (1)")
+            .await
+            .unwrap_err();
         assert_eq!(error.code(), "42P01");
         let none = SQLOptions::new().with_allow_dml(false);
-        let refused = context.load_sql_with_options("UPSERT INTO t KEYS (id) VALUES (1, 'x')", none).await;
+        let refused = context
+            .load_sql_with_options("UPSERT INTO t KEYS (id) VALUES (1, 'x')", none)
+            .await;
         assert_eq!(refused.unwrap_err().code(), "42501");
     });
 }
@@ -54,7 +78,9 @@ impl QueryPlanner for CountingPlanner {
         session: &dyn PlannerSession,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        DefaultPhysicalPlanner::default().create_physical_plan(plan, session).await
+        DefaultPhysicalPlanner::default()
+            .create_physical_plan(plan, session)
+            .await
     }
 }
 
@@ -74,8 +100,12 @@ fn planner_and_functions_of_a_program_are_kept() {
         let state = SessionStateBuilder::new()
             .with_default_features()
             .with_query_planner(Arc::<CountingPlanner>::clone(&planner));
-        let session =
-            Session::builder().from_state(state).with_warehouse(scratch.text("w")).build().await.unwrap();
+        let session = Session::builder()
+            .from_state(state)
+            .with_warehouse(scratch.text("w"))
+            .build()
+            .await
+            .unwrap();
         session.context().register_udf(shout);
         assert_eq!(rows(&session, "SELECT shout('a')").await, ["a"]);
         assert_eq!(planner.0.load(Ordering::SeqCst), 1);
@@ -96,7 +126,9 @@ fn sql_options_refuse_loads() {
         let session = scratch.session().await;
         rows(&session, "CREATE TABLE t (id BIGINT) USING DELTA").await;
         let before = scratch.files("w");
-        let reader = session.clone().with_sql_options(SQLOptions::new().with_allow_dml(false));
+        let reader = session
+            .clone()
+            .with_sql_options(SQLOptions::new().with_allow_dml(false));
         for load in [
             "UPSERT INTO t KEYS (id) VALUES (1)",
             "EXPLAIN ANALYZE UPSERT INTO t KEYS (id) VALUES (1)",
@@ -110,8 +142,13 @@ fn sql_options_refuse_loads() {
         assert!(reader.execute("INSERT INTO t VALUES (1)").await.is_err());
         rows(&reader, "EXPLAIN UPSERT INTO t KEYS (id) VALUES (1)").await;
         assert!(rows(&reader, "SELECT * FROM t").await.is_empty());
-        let fixed = session.clone().with_sql_options(SQLOptions::new().with_allow_ddl(false));
-        assert_eq!(failure(&fixed, "CREATE TABLE u (id BIGINT) USING DELTA").await.0, "42501");
+        let fixed = session
+            .clone()
+            .with_sql_options(SQLOptions::new().with_allow_ddl(false));
+        assert_eq!(
+            failure(&fixed, "CREATE TABLE u (id BIGINT) USING DELTA").await.0,
+            "42501"
+        );
         assert_eq!(failure(&fixed, "DROP TABLE t").await.0, "42501");
         assert_eq!(scratch.files("w"), before);
         rows(&fixed, "UPSERT INTO t KEYS (id) VALUES (1)").await;
@@ -126,7 +163,11 @@ fn one_statement_is_one_statement() {
     run(async {
         let scratch = Scratch::new();
         let session = scratch.session().await;
-        for (text, code) in [("SELECT 1; SELECT 2", "42601"), ("", "42601"), (" ; -- nothing", "42601")] {
+        for (text, code) in [
+            ("SELECT 1; SELECT 2", "42601"),
+            ("", "42601"),
+            (" ; -- nothing", "42601"),
+        ] {
             let error = session.sql(text).await.unwrap_err();
             assert_eq!(error.code(), code, "{text}: {error}");
             assert!(error.hint_text().is_some(), "{text}");
@@ -145,7 +186,10 @@ fn a_script_stops_at_its_first_error() {
         let script = "CREATE TABLE t (id BIGINT) USING DELTA; UPSERT INTO t KEYS (id) VALUES (1);\n\
                       UPSERT INTO t KEYS (nope) VALUES (2); UPSERT INTO t KEYS (id) VALUES (3)";
         let mut done = Vec::new();
-        let error = session.run_script(script, |text, _| done.push(text.to_owned())).await.unwrap_err();
+        let error = session
+            .run_script(script, |text, _| done.push(text.to_owned()))
+            .await
+            .unwrap_err();
         assert_eq!(error.code(), "42703");
         assert_eq!(done.len(), 2, "{done:?}");
         assert!(done[1].contains("VALUES (1)"), "{done:?}");
@@ -164,7 +208,11 @@ fn prepared_loads_see_new_snapshots() {
         let scratch = Scratch::new();
         let (session, other) = (scratch.session().await, scratch.session().await);
         for name in ["t", "feed"] {
-            rows(&session, &format!("CREATE TABLE {name} (id BIGINT, v STRING) USING DELTA")).await;
+            rows(
+                &session,
+                &format!("CREATE TABLE {name} (id BIGINT, v STRING) USING DELTA"),
+            )
+            .await;
         }
         rows(&session, "INSERT INTO t VALUES (1, 'a')").await;
         rows(&session, "INSERT INTO feed VALUES (1, 'b'), (2, 'c'), (9, 'never')").await;
@@ -172,15 +220,24 @@ fn prepared_loads_see_new_snapshots() {
                        SELECT id, v FROM feed WHERE id < $1";
         rows(&session, prepare).await;
         let first = ResultRow::of(&session.execute("EXECUTE load(9, 'gone')").await.unwrap());
-        assert_eq!((first.counts.updated, first.counts.inserted, first.counts.source), (1, 1, 2));
+        assert_eq!(
+            (first.counts.updated, first.counts.inserted, first.counts.source),
+            (1, 1, 2)
+        );
         rows(&other, "UPSERT INTO feed KEYS (id) VALUES (1, 'gone'), (3, 'd')").await;
         rows(&other, "UPSERT INTO t KEYS (id) VALUES (3, 'there already')").await;
         let second = ResultRow::of(&session.execute("EXECUTE load(9, 'gone')").await.unwrap());
-        assert_eq!((second.counts.deleted, second.counts.updated, second.counts.unchanged), (1, 1, 1));
+        assert_eq!(
+            (second.counts.deleted, second.counts.updated, second.counts.unchanged),
+            (1, 1, 1)
+        );
         assert_eq!(rows(&session, "SELECT * FROM t ORDER BY id").await, ["2|c", "3|d"]);
         let third = ResultRow::of(&session.execute("EXECUTE load(100, 'c')").await.unwrap());
         assert_eq!((third.counts.deleted, third.counts.inserted), (1, 2));
-        assert_eq!(rows(&session, "SELECT * FROM t ORDER BY id").await, ["1|gone", "3|d", "9|never"]);
+        assert_eq!(
+            rows(&session, "SELECT * FROM t ORDER BY id").await,
+            ["1|gone", "3|d", "9|never"]
+        );
     });
 }
 
@@ -191,7 +248,11 @@ fn prepared_loads_notice_new_columns() {
         let scratch = Scratch::new();
         let (session, other) = (scratch.session().await, scratch.session().await);
         rows(&session, "CREATE TABLE t (id BIGINT, v STRING) USING DELTA").await;
-        rows(&session, "PREPARE load (BIGINT) AS UPSERT INTO t KEYS (id) SELECT $1 AS id, 'x' AS v").await;
+        rows(
+            &session,
+            "PREPARE load (BIGINT) AS UPSERT INTO t KEYS (id) SELECT $1 AS id, 'x' AS v",
+        )
+        .await;
         rows(&session, "EXECUTE load(1)").await;
         rows(
             &other,
@@ -200,7 +261,10 @@ fn prepared_loads_notice_new_columns() {
         .await;
         let before = scratch.files("w");
         let (code, report) = failure(&session, "EXECUTE load(2)").await;
-        assert!(code == "40001" && report.contains("PREPARE") && report.contains("\"t\""), "{report}");
+        assert!(
+            code == "40001" && report.contains("PREPARE") && report.contains("\"t\""),
+            "{report}"
+        );
         assert_eq!(scratch.files("w"), before);
     });
 }

@@ -19,7 +19,10 @@ impl KeySet {
 /// `condition` as SQL over bare names. Parts of it that have no such form are left out, which only widens it; `None` is
 /// every row.
 pub(crate) fn read_predicate(condition: &Expr) -> Option<String> {
-    let parts: Vec<String> = split_conjunction(untested(condition)).into_iter().filter_map(comparison).collect();
+    let parts: Vec<String> = split_conjunction(untested(condition))
+        .into_iter()
+        .filter_map(comparison)
+        .collect();
     (!parts.is_empty()).then(|| parts.join(" AND "))
 }
 
@@ -76,7 +79,10 @@ mod tests {
     fn what_cannot_be_written_widens() {
         let condition = Expr::IsTrue(Box::new(col("p").eq(lit("it's")).and(lit(3_i64).lt_eq(col("n")))));
         assert_eq!(read_predicate(&condition).unwrap(), "\"p\" = 'it''s' AND \"n\" >= 3");
-        assert_eq!(read_predicate(&col("n").gt(lit(1_i64)).and(col("x").is_null())).unwrap(), "\"n\" > 1");
+        assert_eq!(
+            read_predicate(&col("n").gt(lit(1_i64)).and(col("x").is_null())).unwrap(),
+            "\"n\" > 1"
+        );
         assert_eq!(read_predicate(&col("n").gt(lit(1_i64)).or(col("p").eq(lit("a")))), None);
         assert_eq!(read_predicate(&col("n").not_eq(lit(1_i64))), None);
         assert_eq!(read_predicate(&col("n").eq(lit(ScalarValue::Int64(None)))), None);

@@ -90,6 +90,7 @@ impl Upsert {
         let landing = source::landing(&self.common, source, before, marker)?;
         let mut table = target::prepared(before, source, &landing);
         self.check_targets(keys, &table)?;
+        self.check_listed(&landing)?;
         if source::ends_empty(&self.common, source, before)? {
             return Ok(skipped(before));
         }
@@ -147,6 +148,23 @@ impl Upsert {
         }
         table.rows = rows;
         Ok(finished(before, table, counts))
+    }
+
+    /// Columns that are listed for updates land; what `EXCEPT` leaves out need not.
+    fn check_listed(&self, landing: &[String]) -> Result<(), ErrorCode> {
+        let update = match &self.update {
+            UpdateColumns::Only(set) => Some(set),
+            UpdateColumns::All | UpdateColumns::Set(_) => None,
+        };
+        let sets = update.into_iter().chain(&self.ignore_nulls);
+        let mut listed = sets
+            .filter(|set| matches!(set, ColumnSet::Only(_)))
+            .flat_map(ColumnSet::named);
+        if listed.all(|column| landing.contains(column)) {
+            Ok(())
+        } else {
+            Err(NO_COLUMN)
+        }
     }
 
     /// Assigned columns exist and are no keys.
