@@ -10,13 +10,13 @@
 use alluvium_core::syntax::Dedup;
 use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_delta::scan::wholly_inside;
+use alluvium_exec::action;
 use alluvium_exec::source_gate::RowCheck;
 use alluvium_exec::spool::Spool;
 use alluvium_exec::winner::{WinnerMode, WinnerNode, WinnerSpec};
-use alluvium_exec::action;
 use datafusion::common::Column;
 use datafusion::functions_aggregate::min_max::{max, min};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit, not};
 
 use super::bind::{Overwrite, Replaced};
 use super::syntax::{OutsideAction, Window};
@@ -30,13 +30,19 @@ use crate::preparing::is_preparing;
 const INSIDE: &str = "__load_inside";
 /// TRUE in source rows that win deduplication.
 const WINNER: &str = "__load_winner";
+/// TRUE in source rows that may come in.
+const ADMITTED: &str = "__load_admitted";
 /// The relation of the source's bounds.
 const BOUNDS: &str = "__load_bounds";
 
 /// Plans replacement by window.
 pub(super) fn plan(overwrite: &Overwrite<'_>, window: &Window) -> Result<Replaced> {
     let window = ResolvedWindow::resolve(overwrite, window)?;
-    let outside = overwrite.load.clauses.on_outside.map_or_else(OutsideAction::default, |o| o.action);
+    let outside = overwrite
+        .load
+        .clauses
+        .on_outside
+        .map_or_else(OutsideAction::default, |o| o.action);
     let rows = source_rows(overwrite, &window, outside)?;
     let mut inner = Vec::new();
     let (incoming, outgoing) = match window.needs_source() {
@@ -77,17 +83,31 @@ fn source_rows(overwrite: &Overwrite<'_>, window: &ResolvedWindow, outside: Outs
         keys: &[],
         extra: vec![(INSIDE.to_owned(), window.of_source(overwrite)?, check)],
     };
-    let rows = controlled(overwrite.state, &overwrite.source, &overwrite.table, &overwrite.columns, request)?;
+    let rows = controlled(
+        overwrite.state,
+        &overwrite.source,
+        &overwrite.table,
+        &overwrite.columns,
+        request,
+    )?;
     match &overwrite.load.common.dedup {
-        Some(Dedup::Deduplicate { on, by, with_ties, span }) => {
+        Some(Dedup::Deduplicate {
+            on,
+            by,
+            with_ties,
+            span,
+        }) => {
             let Some(on) = on else {
-                return Err(LoadError::new(SqlState::Syntax, "DEDUPLICATE needs ON (columns) with WINDOW")
-                    .hint("A window has no keys: say which columns make rows equal.")
-                    .at(*span));
+                return Err(
+                    LoadError::new(SqlState::Syntax, "DEDUPLICATE needs ON (columns) with WINDOW")
+                        .hint("A window has no keys: say which columns make rows equal.")
+                        .at(*span),
+                );
             };
-            // Rows outside are rivals of each other only: they are dropped, or come in beside the window.
+            // Rows that are dropped for lying outside beat none that come in.
+            let plan = with_admitted(rows.plan, outside, overwrite.load.clauses.delete_when.is_some())?;
             let mut rivals = source_columns(overwrite.state, on, &overwrite.source)?;
-            rivals.push(INSIDE.to_owned());
+            rivals.push(ADMITTED.to_owned());
             let spec = WinnerSpec {
                 table: overwrite.table.name.clone(),
                 keys: rivals,
@@ -99,10 +119,22 @@ fn source_rows(overwrite: &Overwrite<'_>, window: &ResolvedWindow, outside: Outs
                 },
                 flag: Some(WINNER.to_owned()),
             };
-            Ok(extension(WinnerNode::try_new(rows.plan, spec)?))
+            Ok(extension(WinnerNode::try_new(plan, spec)?))
         }
         _ => Ok(rows.plan),
     }
+}
+
+/// Adds [`ADMITTED`]: rows inside, and with `INSERT` those outside that are not marked.
+fn with_admitted(rows: LogicalPlan, outside: OutsideAction, has_marker: bool) -> Result<LogicalPlan> {
+    let inside = is_true(bare(INSIDE));
+    let admitted = match outside {
+        OutsideAction::Insert => inside.or(not(marked(has_marker))),
+        OutsideAction::Error | OutsideAction::Ignore => inside,
+    };
+    let mut columns: Vec<Expr> = rows.schema().columns().into_iter().map(Expr::Column).collect();
+    columns.push(admitted.alias(ADMITTED));
+    Ok(LogicalPlanBuilder::from(rows).project(columns)?.build()?)
 }
 
 /// What each source row does.
@@ -148,5 +180,9 @@ fn rows_up_to_source(overwrite: &Overwrite<'_>, window: &ResolvedWindow, source:
     let stored: Vec<Expr> = target.schema().columns().into_iter().map(Expr::Column).collect();
     let [low, high] = ["low", "high"].map(|name| Expr::Column(Column::new(Some(BOUNDS), name)));
     let inside = window.between_source(&overwrite.table.alias, low, high);
-    Ok(LogicalPlanBuilder::from(bounds).cross_join(target)?.filter(inside)?.project(stored)?.build()?)
+    Ok(LogicalPlanBuilder::from(bounds)
+        .cross_join(target)?
+        .filter(inside)?
+        .project(stored)?
+        .build()?)
 }
