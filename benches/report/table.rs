@@ -64,6 +64,6 @@ pub fn print(line: &Line) {
 
 /// With one decimal.
 fn mebibytes(bytes: u64) -> String {
-    let tenths = bytes * 10 >> 20;
+    let tenths = (bytes * 10) >> 20;
     format!("{}.{}", tenths / 10, tenths % 10)
 }
