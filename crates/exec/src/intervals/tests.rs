@@ -1,10 +1,11 @@
-//! Small histories. A row is written `key content time`; stored versions are `content[from,to)`, `~` being open, `!`
-//! marking the record of a deletion.
+//! Small histories. `a3` is a source row with content and time, `.3` a delete; `a1-5` is a version with content, start
+//! and end, `a1-` an open one, and `!` marks the record of a deletion. Contents that differ in case only are the same to
+//! tracking.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, BooleanArray, UInt32Array};
+use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::concat_batches;
 
 use super::fold::{Contents, Event, Folded, Policy, Refusal, Stored, fold, retire};
@@ -50,7 +51,6 @@ fn policy() -> Policy {
     }
 }
 
-/// `a1-5 b5- x7-!`: versions with content, start, end and flag.
 fn stored(text: &str, rows: &mut Rows) -> Vec<Stored> {
     let version = |word: &str| {
         let (deleted, word) = word.strip_suffix('!').map_or((false, word), |word| (true, word));
@@ -68,7 +68,6 @@ fn stored(text: &str, rows: &mut Rows) -> Vec<Stored> {
     text.split_whitespace().map(version).collect()
 }
 
-/// `a3 .4`: content and time, `.` being a delete.
 fn events(text: &str, rows: &mut Rows) -> Vec<Event> {
     let event = |word: &str| {
         let content = word.chars().next().unwrap();
@@ -357,8 +356,6 @@ fn input(stored: &[(i64, &str, i64, Option<i64>)], events: &[(Option<i64>, &str,
     let all = part(stored, events);
     concat_batches(&all.schema(), [&all]).unwrap()
 }
-
-use datafusion::arrow::array::RecordBatch;
 
 fn spec() -> IntervalsSpec {
     let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
