@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use alluvium_core::script::{ScriptItem, Stmt, parse_script};
-use alluvium_core::{Effect, LoadError, Registry, Result, SqlState};
+use alluvium_core::{Effect, LoadError, Registry, Result, SqlState, StatementKind};
 use async_trait::async_trait;
 use datafusion::execution::context::{SQLOptions, SessionContext};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
@@ -49,14 +49,15 @@ async fn install(context: &SessionContext) -> Result<()> {
     if state.config().get_extension::<Registry>().is_some() {
         return Ok(());
     }
-    let state = catalog::install(install_in(state), None, HashMap::new()).await?;
+    let state = catalog::install(install_in(state, Vec::new()), None, HashMap::new()).await?;
     *context.state_ref().write() = state;
     Ok(())
 }
 
 /// Adds registry, planner, table functions and the parser settings we rely on to a session state.
-pub(crate) fn install_in(mut state: SessionState) -> SessionState {
-    let registry = Registry::new(builtin());
+pub(crate) fn install_in(mut state: SessionState, own: Vec<Arc<dyn StatementKind>>) -> SessionState {
+    let mut registry = Registry::new(builtin());
+    own.into_iter().for_each(|kind| registry.register(kind));
     state.config_mut().set_extension(Arc::new(registry));
     state.config_mut().options_mut().sql_parser.collect_spans = true;
     let planner = Arc::new(LoadQueryPlanner::new(Arc::clone(state.query_planner())));
@@ -65,7 +66,7 @@ pub(crate) fn install_in(mut state: SessionState) -> SessionState {
     commands::with_functions(state)
 }
 
-fn builtin() -> Vec<Arc<dyn alluvium_core::StatementKind>> {
+fn builtin() -> Vec<Arc<dyn StatementKind>> {
     let mut kinds = alluvium_statements::builtin();
     kinds.extend(commands::builtin());
     kinds

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use alluvium_core::{LoadError, Result, SqlState};
+use alluvium_core::{LoadError, Result, SqlState, StatementKind};
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -25,6 +25,7 @@ pub struct SessionBuilder {
     threads: Option<usize>,
     batch_size: Option<usize>,
     settings: Vec<(String, String)>,
+    statements: Vec<Arc<dyn StatementKind>>,
 }
 
 impl SessionBuilder {
@@ -76,6 +77,12 @@ impl SessionBuilder {
         self
     }
 
+    /// Adds a statement of the embedding program's own: its texts are parsed, planned, explained and prepared like ours.
+    pub fn with_statement(mut self, kind: Arc<dyn StatementKind>) -> Self {
+        self.statements.push(kind);
+        self
+    }
+
     /// Sets a DataFusion setting by its name, such as `datafusion.execution.collect_statistics`.
     pub fn set(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((key.into(), value.into()));
@@ -97,7 +104,7 @@ impl SessionBuilder {
             builder = builder.with_runtime_env(runtime);
         }
         builder = catalog::with_type_planner(builder);
-        let state = context::install_in(builder.build());
+        let state = context::install_in(builder.build(), self.statements);
         let state = catalog::install(state, self.warehouse.as_deref(), self.storage_options).await?;
         Ok(Session::new(SessionContext::new_with_state(state)))
     }
