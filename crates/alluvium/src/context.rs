@@ -83,9 +83,9 @@ pub(crate) fn parse(state: &SessionState, sql: &str) -> Vec<Result<ScriptItem>> 
 
 pub(crate) fn parse_one(state: &SessionState, sql: &str) -> Result<Stmt> {
     let mut items = parse(state, sql).into_iter();
-    let first = items
-        .next()
-        .ok_or_else(|| LoadError::new(SqlState::Syntax, "there is no statement").hint("Write one before the semicolon."))?;
+    let first = items.next().ok_or_else(|| {
+        LoadError::new(SqlState::Syntax, "there is no statement").hint("Write one before the semicolon.")
+    })?;
     let first = first?;
     match items.next() {
         None => Ok(first.stmt),
@@ -174,13 +174,8 @@ pub(crate) fn returns_rows(stmt: &Stmt, logical: &LogicalPlan) -> bool {
 }
 
 fn is_silent(statement: &DFStatement, logical: &LogicalPlan) -> bool {
-    let silent = matches!(
-        statement,
-        DFStatement::CreateExternalTable(_) | DFStatement::Reset(_)
-    ) || matches!(
-        logical,
-        LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)
-    );
+    let silent = matches!(statement, DFStatement::CreateExternalTable(_) | DFStatement::Reset(_))
+        || matches!(logical, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_));
     let DFStatement::Statement(inner) = statement else {
         return silent;
     };

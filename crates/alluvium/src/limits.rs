@@ -21,8 +21,11 @@ pub(crate) fn verify(options: &SQLOptions, effect: Effect, name: &str) -> Result
         Effect::Ddl => ddl(),
     };
     options.verify_plan(&probe).map_err(|_| {
-        LoadError::new(SqlState::InsufficientPrivilege, format!("{name} is not allowed in this session"))
-            .hint("The session was opened with SQLOptions that refuse statements which change tables.")
+        LoadError::new(
+            SqlState::InsufficientPrivilege,
+            format!("{name} is not allowed in this session"),
+        )
+        .hint("The session was opened with SQLOptions that refuse statements which change tables.")
     })
 }
 
@@ -30,7 +33,12 @@ fn dml() -> Result<LogicalPlan> {
     let table = Arc::new(EmptyTable::new(Arc::new(Schema::empty())));
     let input = LogicalPlanBuilder::empty(false).build()?;
     let op = WriteOp::Insert(InsertOp::Append);
-    Ok(LogicalPlan::Dml(DmlStatement::new("t".into(), provider_as_source(table), op, Arc::new(input))))
+    Ok(LogicalPlan::Dml(DmlStatement::new(
+        "t".into(),
+        provider_as_source(table),
+        op,
+        Arc::new(input),
+    )))
 }
 
 fn ddl() -> LogicalPlan {

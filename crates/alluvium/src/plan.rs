@@ -20,7 +20,11 @@ pub(crate) async fn plan(state: &SessionState, stmt: &Stmt) -> Result<LogicalPla
             let fields = crate::prepared::parameter_fields(state, types)?;
             let input = Arc::new(inner.plan(&preparing(state.clone())).await?);
             let name = name.value.clone();
-            Ok(LogicalPlan::Statement(StatementPlan::Prepare(Prepare { name, fields, input })))
+            Ok(LogicalPlan::Statement(StatementPlan::Prepare(Prepare {
+                name,
+                fields,
+                input,
+            })))
         }
         Stmt::Explain {
             analyze,
@@ -43,7 +47,9 @@ pub(crate) fn effect(stmt: &Stmt) -> Effect {
     match stmt {
         Stmt::Ours(statement) => statement.effect(),
         Stmt::Prepare { inner, .. } => inner.effect(),
-        Stmt::Explain { analyze: true, inner, .. } => effect(inner),
+        Stmt::Explain {
+            analyze: true, inner, ..
+        } => effect(inner),
         Stmt::Explain { .. } | Stmt::DataFusion(_) => Effect::Read,
     }
 }
@@ -65,8 +71,10 @@ fn explain(
         None => state.config_options().explain.format.clone(),
     };
     if analyze && matches!(format, ExplainFormat::Tree | ExplainFormat::Graphviz) {
-        return Err(LoadError::unsupported(format!("EXPLAIN ANALYZE cannot use FORMAT {format}"))
-            .hint("Use FORMAT indent or FORMAT pgjson."));
+        return Err(
+            LoadError::unsupported(format!("EXPLAIN ANALYZE cannot use FORMAT {format}"))
+                .hint("Use FORMAT indent or FORMAT pgjson."),
+        );
     }
     let option = ExplainOption {
         verbose,
@@ -85,9 +93,10 @@ fn nullable_values(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan>
     };
     let input = Arc::unwrap_or_clone(dml.input).transform_up(|node| match node {
         LogicalPlan::Values(mut values) => {
-            let fields = values.schema.iter().map(|(relation, field)| {
-                (relation.cloned(), Arc::new(field.as_ref().clone().with_nullable(true)))
-            });
+            let fields = values
+                .schema
+                .iter()
+                .map(|(relation, field)| (relation.cloned(), Arc::new(field.as_ref().clone().with_nullable(true))));
             values.schema = Arc::new(DFSchema::new_with_metadata(fields.collect(), Default::default())?);
             Ok(Transformed::yes(LogicalPlan::Values(values)))
         }

@@ -64,7 +64,11 @@ fn ordered(plan: &LogicalPlan, session: &dyn Session) -> Result<Option<SessionSt
             let gate = extension.node.as_any().downcast_ref::<SourceGateNode>();
             wanted |= gate.is_some_and(|gate| gate.spec().ordinal);
         }
-        Ok(if wanted { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        Ok(if wanted {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
     })?;
     let Some(state) = session.as_any().downcast_ref::<SessionState>().filter(|_| wanted) else {
         return Ok(None);
@@ -78,7 +82,11 @@ fn has_extension(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         found |= matches!(node, LogicalPlan::Extension(_));
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        Ok(if found {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
     })?;
     Ok(found)
 }

@@ -38,7 +38,10 @@ where
             if conflicts >= max_attempts.max(1) {
                 return Err(exhausted(error, conflicts));
             }
-            tracing::debug!(conflicts, "a concurrent commit came first: starting again on the new snapshot");
+            tracing::debug!(
+                conflicts,
+                "a concurrent commit came first: starting again on the new snapshot"
+            );
             tokio::time::sleep(pause(conflicts)).await;
         } else {
             return Err(error);
@@ -101,6 +104,9 @@ mod tests {
     #[tokio::test]
     async fn other_errors_are_final() {
         let attempt = |_| async { Err::<(), _>(LoadError::new(SqlState::Syntax, "no")) };
-        assert_eq!(with_retry(9, Mode::InMemory, attempt).await.unwrap_err().code(), "42601");
+        assert_eq!(
+            with_retry(9, Mode::InMemory, attempt).await.unwrap_err().code(),
+            "42601"
+        );
     }
 }

@@ -81,7 +81,9 @@ impl TableProvider for DeltaTable {
         let reader = self.reader()?;
         // deltalake puts partition columns last.
         let (ours, theirs) = (self.schema(), reader.schema());
-        let wanted = projection.cloned().unwrap_or_else(|| (0..ours.fields().len()).collect());
+        let wanted = projection
+            .cloned()
+            .unwrap_or_else(|| (0..ours.fields().len()).collect());
         let moved = wanted.iter().map(|index| theirs.index_of(ours.field(*index).name()));
         let moved = moved.collect::<Result<Vec<_>, _>>()?;
         reader.scan(state, Some(&moved), filters, limit).await

@@ -31,7 +31,10 @@ pub fn pin(plan: LogicalPlan, snapshot: &Arc<TableSnapshot>) -> Result<LogicalPl
 pub async fn repin(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut newest = HashMap::new();
     for (handle, planned) in tables(&plan)? {
-        let snapshot = handle.snapshot().await?.ok_or_else(|| changed(&planned, "it no longer exists"))?;
+        let snapshot = handle
+            .snapshot()
+            .await?
+            .ok_or_else(|| changed(&planned, "it no longer exists"))?;
         if snapshot.schema() != planned.schema() || snapshot.partition_columns() != planned.partition_columns() {
             return Err(changed(&planned, "its columns have changed").into());
         }
@@ -43,7 +46,10 @@ pub async fn repin(plan: LogicalPlan) -> Result<LogicalPlan> {
 fn changed(planned: &TableSnapshot, how: &str) -> LoadError {
     LoadError::new(
         SqlState::Serialization,
-        format!("table \"{}\" is not what the statement was prepared for: {how}", planned.name()),
+        format!(
+            "table \"{}\" is not what the statement was prepared for: {how}",
+            planned.name()
+        ),
     )
     .hint("PREPARE the statement again.")
 }
@@ -82,7 +88,10 @@ fn replace(plan: LogicalPlan, snapshots: &HashMap<Url, Arc<TableSnapshot>>) -> R
 }
 
 fn replace_scan(mut scan: TableScan, snapshots: &HashMap<Url, Arc<TableSnapshot>>) -> Transformed<LogicalPlan> {
-    match source_as_provider(&scan.source).ok().and_then(|p| moved(p.as_ref(), snapshots)) {
+    match source_as_provider(&scan.source)
+        .ok()
+        .and_then(|p| moved(p.as_ref(), snapshots))
+    {
         Some(provider) => {
             scan.source = provider_as_source(provider);
             Transformed::yes(LogicalPlan::TableScan(scan))
@@ -91,10 +100,7 @@ fn replace_scan(mut scan: TableScan, snapshots: &HashMap<Url, Arc<TableSnapshot>
     }
 }
 
-fn moved(
-    provider: &dyn TableProvider,
-    snapshots: &HashMap<Url, Arc<TableSnapshot>>,
-) -> Option<Arc<dyn TableProvider>> {
+fn moved(provider: &dyn TableProvider, snapshots: &HashMap<Url, Arc<TableSnapshot>>) -> Option<Arc<dyn TableProvider>> {
     if let Some(table) = provider.downcast_ref::<DeltaTable>() {
         let snapshot = snapshots.get(table.snapshot().location())?;
         return Some(Arc::new(table.repinned(Arc::clone(snapshot))));
@@ -116,5 +122,7 @@ fn replace_load(
     let mut spec = load.spec().as_ref().clone();
     spec.target.base = Some(Arc::clone(snapshot));
     let node = LoadNode::try_new(Arc::new(spec), load.input().clone())?;
-    Ok(Transformed::yes(LogicalPlan::Extension(Extension { node: Arc::new(node) })))
+    Ok(Transformed::yes(LogicalPlan::Extension(Extension {
+        node: Arc::new(node),
+    })))
 }

@@ -31,7 +31,9 @@ pub fn storable_type(column: &str, data_type: &DataType) -> Result<DataType> {
         DataType::Decimal32(p, s @ 0..) | DataType::Decimal64(p, s @ 0..) => DataType::Decimal128(*p, *s),
         DataType::Decimal256(p @ ..=38, s @ 0..) => DataType::Decimal128(*p, *s),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => DataType::Binary,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            DataType::Binary
+        }
         DataType::Timestamp(_, None) => DataType::Timestamp(TimeUnit::Microsecond, None),
         DataType::Timestamp(_, Some(_)) => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         DataType::Dictionary(_, value) => storable_type(column, value)?,
@@ -42,7 +44,9 @@ pub fn storable_type(column: &str, data_type: &DataType) -> Result<DataType> {
         | DataType::LargeListView(item)
         | DataType::FixedSizeList(item, _) => DataType::List(element(column, item)?),
         DataType::Struct(fields) => {
-            let fields = fields.iter().map(|f| nested(&format!("{column}.{}", f.name()), f, f.is_nullable()));
+            let fields = fields
+                .iter()
+                .map(|f| nested(&format!("{column}.{}", f.name()), f, f.is_nullable()));
             DataType::Struct(fields.collect::<Result<Vec<_>>>()?.into())
         }
         DataType::Map(entries, sorted) => DataType::Map(map_entries(column, entries)?, *sorted),
@@ -56,7 +60,11 @@ fn element(column: &str, item: &FieldRef) -> Result<FieldRef> {
 }
 
 fn nested(path: &str, field: &FieldRef, nullable: bool) -> Result<FieldRef> {
-    Ok(Arc::new(Field::new(field.name(), storable_type(path, field.data_type())?, nullable)))
+    Ok(Arc::new(Field::new(
+        field.name(),
+        storable_type(path, field.data_type())?,
+        nullable,
+    )))
 }
 
 fn map_entries(column: &str, entries: &FieldRef) -> Result<FieldRef> {
@@ -67,7 +75,11 @@ fn map_entries(column: &str, entries: &FieldRef) -> Result<FieldRef> {
         return Err(not_storable(column, entries.data_type()));
     };
     let key = Field::new("key", storable_type(&format!("{column}.key"), key.data_type())?, false);
-    let value = Field::new("value", storable_type(&format!("{column}.value"), value.data_type())?, true);
+    let value = Field::new(
+        "value",
+        storable_type(&format!("{column}.value"), value.data_type())?,
+        true,
+    );
     let entries = DataType::Struct(vec![Arc::new(key), Arc::new(value)].into());
     Ok(Arc::new(Field::new("key_value", entries, false)))
 }
@@ -81,7 +93,9 @@ fn not_storable(column: &str, data_type: &DataType) -> LoadError {
         },
     );
     match data_type {
-        DataType::Null => error.hint(format!("Give it one in the source query, for example CAST(NULL AS STRING) AS \"{column}\".")),
+        DataType::Null => error.hint(format!(
+            "Give it one in the source query, for example CAST(NULL AS STRING) AS \"{column}\"."
+        )),
         _ => error.hint("Convert it to a storable type with CAST in the source query."),
     }
 }

@@ -4,8 +4,8 @@ mod bind;
 pub mod insert_only;
 pub mod kind;
 pub mod merge_overwrite;
-pub mod scd2;
 mod preparing;
+pub mod scd2;
 pub mod upsert;
 
 use std::sync::Arc;

@@ -98,7 +98,9 @@ impl SessionBuilder {
     pub async fn build(mut self) -> Result<Session> {
         let config = self.session_config()?;
         let runtime = self.session_runtime()?;
-        let mut builder = self.state.unwrap_or_else(|| SessionStateBuilder::new().with_default_features());
+        let mut builder = self
+            .state
+            .unwrap_or_else(|| SessionStateBuilder::new().with_default_features());
         builder = builder.with_config(config);
         if let Some(runtime) = runtime {
             builder = builder.with_runtime_env(runtime);
@@ -111,7 +113,12 @@ impl SessionBuilder {
 
     fn session_config(&mut self) -> Result<SessionConfig> {
         let of_state = self.state.as_mut().and_then(|state| state.config().take());
-        let mut config = self.config.take().or(of_state).unwrap_or_default().with_information_schema(true);
+        let mut config = self
+            .config
+            .take()
+            .or(of_state)
+            .unwrap_or_default()
+            .with_information_schema(true);
         if let Some(threads) = self.threads {
             config = config.with_target_partitions(threads.max(1));
         }
@@ -124,9 +131,12 @@ impl SessionBuilder {
         options.sql_parser.map_string_types_to_utf8view = false;
         for (key, value) in &self.settings {
             options.set(key, value).map_err(|e| {
-                LoadError::new(SqlState::InvalidParameter, format!("setting \"{key}\" cannot be \"{value}\""))
-                    .detail(e.strip_backtrace())
-                    .hint("SHOW ALL lists the settings and their values.")
+                LoadError::new(
+                    SqlState::InvalidParameter,
+                    format!("setting \"{key}\" cannot be \"{value}\""),
+                )
+                .detail(e.strip_backtrace())
+                .hint("SHOW ALL lists the settings and their values.")
             })?;
         }
         Ok(config)

@@ -176,10 +176,8 @@ impl Measure {
                 .hint("Split it into several statements, or flatten the expression."));
         }
         if self.chain > LONGEST_CHAIN {
-            return Err(
-                too_complex("the statement has too many operators in a row", at)
-                    .hint("Put the values into a table or a VALUES list, or split the statement."),
-            );
+            return Err(too_complex("the statement has too many operators in a row", at)
+                .hint("Put the values into a table or a VALUES list, or split the statement."));
         }
         Ok(())
     }
@@ -207,10 +205,7 @@ fn is_prefix(keyword: Keyword) -> bool {
 /// Words behind which a whole statement may stand.
 fn takes_statement(keyword: Keyword) -> bool {
     use Keyword::*;
-    matches!(
-        keyword,
-        PREPARE | IF | WHILE | BEGIN | THEN | ELSE | DESCRIBE | DESC
-    )
+    matches!(keyword, PREPARE | IF | WHILE | BEGIN | THEN | ELSE | DESCRIBE | DESC)
 }
 
 /// Words that join two operands into a tree.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use alluvium_core::secrets::redact;
 use alluvium_core::{LoadError, Result};
-use deltalake::{DeltaTableBuilder, DeltaTableError};
 use deltalake::kernel::EagerSnapshot;
 use deltalake::logstore::LogStoreRef;
 use deltalake::table::state::DeltaTableState;
+use deltalake::{DeltaTableBuilder, DeltaTableError};
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 use tokio::sync::Mutex;
@@ -91,7 +91,10 @@ impl TableHandle {
         }
         state.entry = entry;
         let mut newest = DeltaTableState::new(known.eager().clone());
-        newest.update(log_store.as_ref(), None).await.map_err(|e| self.reading(e))?;
+        newest
+            .update(log_store.as_ref(), None)
+            .await
+            .map_err(|e| self.reading(e))?;
         if newest.version() == known.version() {
             return Ok(Some(known));
         }
@@ -104,7 +107,9 @@ impl TableHandle {
         if !log_store.is_delta_table_location().await.map_err(|e| self.reading(e))? {
             return Ok(None);
         }
-        let loaded = DeltaTableState::try_new(log_store.as_ref(), None).await.map_err(|e| self.reading(e))?;
+        let loaded = DeltaTableState::try_new(log_store.as_ref(), None)
+            .await
+            .map_err(|e| self.reading(e))?;
         let snapshot = TableSnapshot::try_new(loaded.snapshot().clone(), log_store)?;
         Ok(Some(state.take_over(snapshot)))
     }

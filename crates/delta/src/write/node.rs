@@ -117,7 +117,13 @@ impl UserDefinedLogicalNodeCore for LoadNode {
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: table={}", self.spec.statement, self.spec.target.name)?;
-        for (key, value) in self.spec.operation.parameters.iter().filter(|(key, _)| *key != "statement") {
+        for (key, value) in self
+            .spec
+            .operation
+            .parameters
+            .iter()
+            .filter(|(key, _)| *key != "statement")
+        {
             write!(f, ", {key}={value}")?;
         }
         if let Some((app, version)) = &self.spec.transaction {

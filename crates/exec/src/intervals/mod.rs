@@ -133,9 +133,26 @@ impl RowSpec for IntervalsSpec {
 
     /// Of the sequence the names are built on the fly; they are kept by not being prunable.
     fn columns(&self) -> Vec<&str> {
-        let named = self.keys.iter().chain(&self.tracked).chain(&self.landing).chain(&self.source).chain(&self.old);
+        let named = self
+            .keys
+            .iter()
+            .chain(&self.tracked)
+            .chain(&self.landing)
+            .chain(&self.source)
+            .chain(&self.old);
         let fixed = [
-            STORED, FROM, TO, CURRENT, DELETED, RETIRES, INSIDE, TIME, MARKED, WINNER, BOUNDARY, columns::FILE,
+            STORED,
+            FROM,
+            TO,
+            CURRENT,
+            DELETED,
+            RETIRES,
+            INSIDE,
+            TIME,
+            MARKED,
+            WINNER,
+            BOUNDARY,
+            columns::FILE,
             columns::ROW,
         ];
         named.map(String::as_str).chain(fixed).collect()
@@ -159,7 +176,11 @@ impl RowSpec for IntervalsSpec {
         if !self.nulls_equal {
             arguments.push(("nulls", "distinct".into()));
         }
-        let mode = if self.sequence > 0 { "by sequence" } else { "by boundary" };
+        let mode = if self.sequence > 0 {
+            "by sequence"
+        } else {
+            "by boundary"
+        };
         arguments.push(("mode", mode.into()));
         match self.always {
             true => arguments.push(("tracked", "every newer row".into())),

@@ -135,7 +135,9 @@ impl Winner {
                 WinnerMode::First => first,
                 WinnerMode::WithTies => leading,
                 // Also among losers: which of two such rows wins must not depend on what else the batch holds.
-                WinnerMode::Sequence { .. } if !first && !changes.order[row] && changes.content[row] => return Err(row),
+                WinnerMode::Sequence { .. } if !first && !changes.order[row] && changes.content[row] => {
+                    return Err(row);
+                }
                 WinnerMode::Sequence { .. } => first,
             });
         }

@@ -61,8 +61,18 @@ impl Columns {
             None => (created(source, &landing, request, table)?, false),
             Some(_) => evolved(table, source, &landing, request)?,
         };
-        let landing = schema.fields().iter().map(|f| f.name()).filter(|name| landing.contains(name)).cloned().collect();
-        Ok(Self { schema, evolved, landing })
+        let landing = schema
+            .fields()
+            .iter()
+            .map(|f| f.name())
+            .filter(|name| landing.contains(name))
+            .cloned()
+            .collect();
+        Ok(Self {
+            schema,
+            evolved,
+            landing,
+        })
     }
 
     /// The type a source column is cast to, if it lands in the target or shares the name of a target column.
@@ -86,7 +96,11 @@ pub(crate) fn select(state: &SessionState, set: &ColumnSet, names: &[String], of
     for ident in listed {
         chosen.push(find(state, ident, names, of)?);
     }
-    Ok(names.iter().filter(|name| chosen.contains(name) == keep).cloned().collect())
+    Ok(names
+        .iter()
+        .filter(|name| chosen.contains(name) == keep)
+        .cloned()
+        .collect())
 }
 
 /// The name of `ident` among `names`.
@@ -95,9 +109,15 @@ pub(crate) fn find(state: &SessionState, ident: &Ident, names: &[String], of: &s
     if names.contains(&wanted) {
         return Ok(wanted);
     }
-    let error = LoadError::new(SqlState::UndefinedColumn, format!("column \"{wanted}\" does not exist in {of}")).at(ident.span);
+    let error = LoadError::new(
+        SqlState::UndefinedColumn,
+        format!("column \"{wanted}\" does not exist in {of}"),
+    )
+    .at(ident.span);
     Err(match names.iter().find(|name| name.eq_ignore_ascii_case(&wanted)) {
-        Some(close) => error.hint(format!("Perhaps you mean \"{close}\": names with capital letters need double quotes.")),
+        Some(close) => error.hint(format!(
+            "Perhaps you mean \"{close}\": names with capital letters need double quotes."
+        )),
         None => error.hint(format!("The columns of {of} are {}.", names.join(", "))),
     })
 }
@@ -161,7 +181,10 @@ fn refuse_case_twin(name: &str, stored: &SchemaRef, source: &SourceRows) -> Resu
         None => Ok(()),
         Some(twin) => Err(LoadError::new(
             SqlState::DuplicateColumn,
-            format!("source column \"{name}\" and table column \"{}\" differ only in case", twin.name()),
+            format!(
+                "source column \"{name}\" and table column \"{}\" differ only in case",
+                twin.name()
+            ),
         )
         .hint(format!("Rename it in the source query: AS \"{}\".", twin.name()))
         .at(source.span)),
@@ -175,7 +198,10 @@ fn unknown_column(name: &str, table: &TargetTable, stored: &SchemaRef, source: &
     )
     .at(source.span);
     match stored.fields().iter().find(|f| f.name().eq_ignore_ascii_case(name)) {
-        Some(close) => error.hint(format!("The table has \"{}\": rename the source column with AS.", close.name())),
+        Some(close) => error.hint(format!(
+            "The table has \"{}\": rename the source column with AS.",
+            close.name()
+        )),
         None => error.hint(format!(
             "Add WITH SCHEMA EVOLUTION to add it to the table, or leave it out with COLUMNS * EXCEPT (\"{name}\")."
         )),
@@ -210,11 +236,18 @@ fn widened_fields(path: &str, stored: &Fields, source: &Fields, evolve: bool, ro
         let inner = format!("{path}.{}", new.name());
         match fields.iter().position(|f| f.name() == new.name()) {
             Some(i) => fields[i] = widened(&inner, &fields[i], new.data_type(), evolve, rows)?,
-            None if evolve => fields.push(Arc::new(Field::new(new.name(), storable_type(&inner, new.data_type())?, true))),
+            None if evolve => fields.push(Arc::new(Field::new(
+                new.name(),
+                storable_type(&inner, new.data_type())?,
+                true,
+            ))),
             None => {
                 return Err(LoadError::new(
                     SqlState::UndefinedColumn,
-                    format!("source field \"{inner}\" of type {} does not exist in the table", sql_type_name(new.data_type())),
+                    format!(
+                        "source field \"{inner}\" of type {} does not exist in the table",
+                        sql_type_name(new.data_type())
+                    ),
                 )
                 .hint("Add WITH SCHEMA EVOLUTION to add it to the table.")
                 .at(rows.span));

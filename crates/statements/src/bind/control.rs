@@ -12,7 +12,9 @@ use alluvium_exec::winner::{WinnerMode, WinnerNode, WinnerSpec};
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{Expr, ExprSchemable, Extension, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNode, lit};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, Extension, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNode, lit,
+};
 use std::sync::Arc;
 
 use super::columns::Columns;
@@ -198,7 +200,10 @@ pub(crate) fn one_per_key(
     }
     if rows.sequence > 0 {
         unique = true;
-        plan = extension(WinnerNode::try_new(plan, sequence_winner(rows.sequence, rows.marked, table, keys, columns))?);
+        plan = extension(WinnerNode::try_new(
+            plan,
+            sequence_winner(rows.sequence, rows.marked, table, keys, columns),
+        )?);
     }
     if !unique {
         let spec = UniqueKeysSpec {
@@ -217,16 +222,13 @@ pub(crate) fn dedup_order(by: &[alluvium_core::syntax::Order]) -> Vec<(String, S
         descending: order.descending,
         nulls_first: order.nulls_first,
     };
-    by.iter().enumerate().map(|(i, order)| (internal::order(i), option(order))).collect()
+    by.iter()
+        .enumerate()
+        .map(|(i, order)| (internal::order(i), option(order)))
+        .collect()
 }
 
-fn sequence_winner(
-    parts: usize,
-    marked: bool,
-    table: &TargetTable,
-    keys: &KeySet,
-    columns: &Columns,
-) -> WinnerSpec {
+fn sequence_winner(parts: usize, marked: bool, table: &TargetTable, keys: &KeySet, columns: &Columns) -> WinnerSpec {
     let descending = SortOptions {
         descending: true,
         nulls_first: false,

@@ -20,12 +20,17 @@ use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, ExprWithAlias, Spanned, v
 pub(crate) fn bind(state: &SessionState, expr: &SqlExpr, schema: &DFSchema) -> Result<Expr> {
     let span = expr.span();
     refuse_subqueries(expr)?;
-    let with_alias = ExprWithAlias { expr: expr.clone(), alias: None };
+    let with_alias = ExprWithAlias {
+        expr: expr.clone(),
+        alias: None,
+    };
     let bound = state
         .create_logical_expr_from_sql_expr(with_alias, schema)
         .map_err(|e| LoadError::from(e).at_if_unset(span))?;
     refuse_unsupported(&bound).map_err(|e| e.at_if_unset(span))?;
-    bound.get_type(schema).map_err(|e| LoadError::from(e).at_if_unset(span))?;
+    bound
+        .get_type(schema)
+        .map_err(|e| LoadError::from(e).at_if_unset(span))?;
     Ok(bound)
 }
 
@@ -68,8 +73,10 @@ fn refuse_unsupported(expr: &Expr) -> Result<()> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     match other {
-        Some(what) => Err(LoadError::unsupported(format!("a clause of a load cannot hold the {what}"))
-            .hint("Compute it in the source query as a column and use that column here.")),
+        Some(what) => Err(
+            LoadError::unsupported(format!("a clause of a load cannot hold the {what}"))
+                .hint("Compute it in the source query as a column and use that column here."),
+        ),
         None => Ok(()),
     }
 }

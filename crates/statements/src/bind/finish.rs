@@ -90,8 +90,12 @@ impl Finish<'_> {
         spec.comment = self.common.comment.clone();
         spec.change_data = self.change_data();
         spec.returning = returning;
-        spec.compute_generated =
-            self.table.generated_columns()?.into_iter().filter(|c| !self.columns.lands(c)).collect();
+        spec.compute_generated = self
+            .table
+            .generated_columns()?
+            .into_iter()
+            .filter(|c| !self.columns.lands(c))
+            .collect();
         spec.target_file_size = size_option(&self.common.options, "write.target_file_size")?;
         spec.operation = CommitOperation {
             kind: self.kind,
@@ -104,12 +108,23 @@ impl Finish<'_> {
     }
 
     fn plain(&self, joined: LogicalPlan, names: &[String], changes: Changes) -> Result<LogicalPlan> {
-        let mut exprs: Vec<Expr> = changes.values.into_iter().zip(names).map(|(value, name)| value.alias(name)).collect();
+        let mut exprs: Vec<Expr> = changes
+            .values
+            .into_iter()
+            .zip(names)
+            .map(|(value, name)| value.alias(name))
+            .collect();
         exprs.push(changes.action.alias(internal::ACTION));
         exprs.push(changes.position.0.alias(internal::FILE));
         exprs.push(changes.position.1.alias(internal::ROW));
         if self.change_data() {
-            exprs.extend(changes.old.into_iter().enumerate().map(|(i, old)| old.alias(internal::old(i))));
+            exprs.extend(
+                changes
+                    .old
+                    .into_iter()
+                    .enumerate()
+                    .map(|(i, old)| old.alias(internal::old(i))),
+            );
         }
         Ok(LogicalPlanBuilder::from(joined).project(exprs)?.build()?)
     }
@@ -124,24 +139,55 @@ impl Finish<'_> {
     ) -> Result<(LogicalPlan, Returning)> {
         let shown = changes.shown.clone().unwrap_or_else(|| changes.values.clone());
         let shown: Vec<(String, Expr)> = names.iter().cloned().zip(shown).collect();
-        let source_columns = self.source.names().iter().map(|name| col(&self.source.alias, name)).collect();
+        let source_columns = self
+            .source
+            .names()
+            .iter()
+            .map(|name| col(&self.source.alias, name))
+            .collect();
         let mut first = visible(&shown, &self.table.alias, source_columns, changes.action.clone())?;
         let visible_width = first.len();
         // Helper names, for the target's names are taken by what RETURNING shows.
         let written: Vec<String> = (0..names.len()).map(|i| format!("__load_new_{i}")).collect();
-        first.extend(changes.values.into_iter().zip(&written).map(|(value, name)| value.alias(name)));
+        first.extend(
+            changes
+                .values
+                .into_iter()
+                .zip(&written)
+                .map(|(value, name)| value.alias(name)),
+        );
         first.push(changes.action.alias(internal::ACTION));
         first.push(changes.position.0.alias(internal::FILE));
         first.push(changes.position.1.alias(internal::ROW));
         if self.change_data() {
-            first.extend(changes.old.into_iter().enumerate().map(|(i, old)| old.alias(internal::old(i))));
+            first.extend(
+                changes
+                    .old
+                    .into_iter()
+                    .enumerate()
+                    .map(|(i, old)| old.alias(internal::old(i))),
+            );
         }
         let staged = LogicalPlanBuilder::from(joined).project(first)?.build()?;
-        let returning =
-            Returning::resolve(state, self.returning, staged.schema(), &self.table.alias, &self.source.alias)?;
+        let returning = Returning::resolve(
+            state,
+            self.returning,
+            staged.schema(),
+            &self.table.alias,
+            &self.source.alias,
+        )?;
 
-        let rest = staged.schema().columns().into_iter().skip(visible_width + names.len()).map(Expr::Column);
-        let mut second: Vec<Expr> = written.iter().zip(names).map(|(helper, name)| bare(helper).alias(name)).collect();
+        let rest = staged
+            .schema()
+            .columns()
+            .into_iter()
+            .skip(visible_width + names.len())
+            .map(Expr::Column);
+        let mut second: Vec<Expr> = written
+            .iter()
+            .zip(names)
+            .map(|(helper, name)| bare(helper).alias(name))
+            .collect();
         second.extend(rest);
         let items = returning.exprs.iter().enumerate();
         second.extend(items.map(|(i, expr)| expr.clone().alias(internal::returning(i))));
@@ -163,8 +209,11 @@ impl Finish<'_> {
 
     /// The clauses as the history shows them. Row values never appear here.
     fn operation_parameters(&self) -> BTreeMap<String, String> {
-        let mut parameters: BTreeMap<String, String> =
-            self.parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        let mut parameters: BTreeMap<String, String> = self
+            .parameters
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), value.clone()))
+            .collect();
         let mut add = |key: &str, value: Option<String>| {
             if let Some(value) = value {
                 parameters.insert(key.to_owned(), value);
@@ -172,7 +221,14 @@ impl Finish<'_> {
         };
         add("statement", Some(verb(self.statement)));
         add("keys", self.common.keys.as_ref().map(keys_text));
-        add("within", self.common.keys.as_ref().and_then(|keys| keys.within.as_ref()).map(ToString::to_string));
+        add(
+            "within",
+            self.common
+                .keys
+                .as_ref()
+                .and_then(|keys| keys.within.as_ref())
+                .map(ToString::to_string),
+        );
         add("sequenceBy", self.common.sequence.as_ref().map(|s| join_text(&s.exprs)));
         add("deduplicate", self.common.dedup.as_ref().map(dedup_text));
         parameters
@@ -222,12 +278,16 @@ pub(crate) fn bool_option(options: &[KeyValue], key: &str, default: bool) -> Res
 
 /// An option that is a number of bytes.
 fn size_option(options: &[KeyValue], key: &str) -> Result<Option<u64>> {
-    option(options, key).map(|kv| kv.value.parse().map_err(|_| bad_option(kv, "a number of bytes"))).transpose()
+    option(options, key)
+        .map(|kv| kv.value.parse().map_err(|_| bad_option(kv, "a number of bytes")))
+        .transpose()
 }
 
 /// An option that is a count of at least one.
 pub(crate) fn count_option(options: &[KeyValue], key: &str) -> Option<usize> {
-    option(options, key).and_then(|kv| kv.value.parse().ok()).filter(|n| *n > 0)
+    option(options, key)
+        .and_then(|kv| kv.value.parse().ok())
+        .filter(|n| *n > 0)
 }
 
 fn bad_option(kv: &KeyValue, wanted: &str) -> LoadError {

@@ -30,7 +30,12 @@ pub(crate) fn with_present_groups(
     table: &TargetTable,
 ) -> Result<(LogicalPlan, LogicalPlan)> {
     let names = source_columns(state, group, rows)?;
-    let stored: Vec<String> = table.stored_schema().fields().iter().map(|f| f.name().clone()).collect();
+    let stored: Vec<String> = table
+        .stored_schema()
+        .fields()
+        .iter()
+        .map(|f| f.name().clone())
+        .collect();
     if table.base.is_some() {
         for ident in group {
             find(state, ident, &stored, &format!("table \"{}\"", table.name))?;
@@ -49,14 +54,24 @@ pub(crate) fn with_present_groups(
         )?
         .build()?;
     let keys = (
-        names.iter().map(|name| Column::new(Some(GROUPS), name)).collect::<Vec<_>>(),
-        names.iter().map(|name| Column::new(Some(table.alias.clone()), name)).collect::<Vec<_>>(),
+        names
+            .iter()
+            .map(|name| Column::new(Some(GROUPS), name))
+            .collect::<Vec<_>>(),
+        names
+            .iter()
+            .map(|name| Column::new(Some(table.alias.clone()), name))
+            .collect::<Vec<_>>(),
     );
     let columns: Vec<Expr> = target.schema().columns().into_iter().map(Expr::Column).collect();
     // A group whose value is NULL is a group as well.
     let joined = LogicalPlanBuilder::from(groups)
         .join_detailed(target, JoinType::Right, keys, None, NullEquality::NullEqualsNull)?
-        .project(columns.into_iter().chain([Expr::Column(Column::new_unqualified(IN_GROUP))]))?
+        .project(
+            columns
+                .into_iter()
+                .chain([Expr::Column(Column::new_unqualified(IN_GROUP))]),
+        )?
         .build()?;
     Ok((spool.reader(source, 0)?, joined))
 }

@@ -55,19 +55,27 @@ impl KeySet {
             let name = find(state, ident, &source.names(), "the source")?;
             find(state, ident, &target_names, &format!("table \"{}\"", table.name))?;
             if names.contains(&name) {
-                return Err(LoadError::new(SqlState::DuplicateColumn, format!("key column \"{name}\" is listed twice"))
-                    .hint("List each key column once.")
-                    .at(ident.span));
+                return Err(LoadError::new(
+                    SqlState::DuplicateColumn,
+                    format!("key column \"{name}\" is listed twice"),
+                )
+                .hint("List each key column once.")
+                .at(ident.span));
             }
             if !columns.lands(&name) {
-                return Err(LoadError::new(SqlState::Syntax, format!("COLUMNS leaves out key column \"{name}\""))
-                    .hint("Add it to COLUMNS: an inserted row needs its key.")
-                    .at(ident.span));
+                return Err(
+                    LoadError::new(SqlState::Syntax, format!("COLUMNS leaves out key column \"{name}\""))
+                        .hint("Add it to COLUMNS: an inserted row needs its key.")
+                        .at(ident.span),
+                );
             }
             check_comparable(&name, columns, ident.span)?;
             names.push(name);
         }
-        let within = keys.within.as_ref().map(|predicate| Within::resolve(state, predicate, &names, source, table, columns));
+        let within = keys
+            .within
+            .as_ref()
+            .map(|predicate| Within::resolve(state, predicate, &names, source, table, columns));
         Ok(Self {
             columns: names,
             nulls: keys.nulls,
@@ -85,7 +93,10 @@ fn check_comparable(name: &str, columns: &Columns, span: Span) -> Result<()> {
     match columns.target_type(name) {
         Some(nested) if nested.is_nested() => Err(LoadError::new(
             SqlState::DatatypeMismatch,
-            format!("key column \"{name}\" has type {}, which cannot be a key", sql_type_name(nested)),
+            format!(
+                "key column \"{name}\" has type {}, which cannot be a key",
+                sql_type_name(nested)
+            ),
         )
         .hint("Use columns of plain types as the key.")
         .at(span)),
@@ -203,7 +214,10 @@ pub(crate) fn source_columns(
     source: &SourceRows,
 ) -> Result<Vec<String>> {
     let names = source.names();
-    idents.iter().map(|ident| find(state, ident, &names, "the source")).collect()
+    idents
+        .iter()
+        .map(|ident| find(state, ident, &names, "the source"))
+        .collect()
 }
 
 /// The name of a clause's expression when it is nothing but a column.

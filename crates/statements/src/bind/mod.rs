@@ -15,7 +15,7 @@ pub(crate) mod groups;
 pub(crate) mod keys;
 pub(crate) mod outside;
 pub(crate) mod reads;
+pub(crate) mod replace;
 pub(crate) mod returning;
 pub(crate) mod source;
-pub(crate) mod replace;
 pub(crate) mod target;

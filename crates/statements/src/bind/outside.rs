@@ -28,7 +28,11 @@ pub(crate) fn refuse_outside_matches(
     columns: &Columns,
     unmatched: Expr,
 ) -> Result<LogicalPlan> {
-    let Some(within) = keys.within.as_ref().filter(|within| !within.keys_only && table.base.is_some()) else {
+    let Some(within) = keys
+        .within
+        .as_ref()
+        .filter(|within| !within.keys_only && table.base.is_some())
+    else {
         return Ok(joined);
     };
     let kept: Vec<Expr> = joined.schema().columns().into_iter().map(Expr::Column).collect();
@@ -44,7 +48,9 @@ pub(crate) fn refuse_outside_matches(
     };
     let looked_up = join.build(joined, outside)?;
     let flag = col(&relation, internal::ROW).is_null().alias(NOT_OUTSIDE);
-    let flagged = looked_up.project(gate_columns(&kept, table).into_iter().chain([flag]))?.build()?;
+    let flagged = looked_up
+        .project(gate_columns(&kept, table).into_iter().chain([flag]))?
+        .build()?;
     let spec = GateSpec {
         table: table.name.clone(),
         key_columns: Vec::new(),
@@ -58,7 +64,9 @@ pub(crate) fn refuse_outside_matches(
         checks_only: true,
     };
     let gate = extension(SourceGateNode::try_new(flagged, spec)?);
-    Ok(LogicalPlanBuilder::from(gate).project(original_columns(&kept, table))?.build()?)
+    Ok(LogicalPlanBuilder::from(gate)
+        .project(original_columns(&kept, table))?
+        .build()?)
 }
 
 /// The columns under names that are unique without their relation, as the gate wants them: the target's get helper
@@ -88,7 +96,9 @@ fn helper(i: usize) -> String {
 
 /// Key columns and position of the stored rows for which the predicate is not TRUE.
 fn outside_keys(keys: &KeySet, table: &TargetTable, columns: &Columns, inside: &Expr) -> Result<LogicalPlan> {
-    let scan = table.scan(&columns.schema)?.filter(inside.clone().eq(datafusion::logical_expr::lit(false)))?;
+    let scan = table
+        .scan(&columns.schema)?
+        .filter(inside.clone().eq(datafusion::logical_expr::lit(false)))?;
     let relation = TableReference::bare(OUTSIDE);
     let mut exprs = Vec::new();
     for name in keys.columns.iter().map(String::as_str).chain([internal::ROW]) {

@@ -61,7 +61,10 @@ impl Replacement<'_> {
             values,
             shown: Some(shown),
             action: bare(CODE),
-            position: (col(&self.table.alias, internal::FILE), col(&self.table.alias, internal::ROW)),
+            position: (
+                col(&self.table.alias, internal::FILE),
+                col(&self.table.alias, internal::ROW),
+            ),
             old,
         })
     }
@@ -76,15 +79,23 @@ impl Replacement<'_> {
     }
 
     fn target_names(&self) -> Vec<(String, DataType)> {
-        let table = self.columns.schema.fields().iter().map(|f| (f.name().clone(), f.data_type().clone()));
+        let table = self
+            .columns
+            .schema
+            .fields()
+            .iter()
+            .map(|f| (f.name().clone(), f.data_type().clone()));
         let position = [(internal::FILE, DataType::UInt32), (internal::ROW, DataType::Int64)];
-        table.chain(position.map(|(name, data_type)| (name.to_owned(), data_type))).collect()
+        table
+            .chain(position.map(|(name, data_type)| (name.to_owned(), data_type)))
+            .collect()
     }
 
     fn incoming(&self, plan: LogicalPlan, code: Expr) -> Result<LogicalPlan> {
         let source = self.source_names().into_iter().enumerate();
-        let mut exprs: Vec<Expr> =
-            source.map(|(i, (name, _))| col(&self.source.alias, &name).alias(source_helper(i))).collect();
+        let mut exprs: Vec<Expr> = source
+            .map(|(i, (name, _))| col(&self.source.alias, &name).alias(source_helper(i)))
+            .collect();
         for (i, (_, data_type)) in self.target_names().iter().enumerate() {
             exprs.push(null_of(data_type)?.alias(target_helper(i)));
         }
@@ -106,13 +117,11 @@ impl Replacement<'_> {
     /// The names back under their relations: a union keeps none.
     fn qualified(&self) -> Vec<Expr> {
         let source = self.source_names().into_iter().enumerate();
-        let source = source.map(|(i, (name, _))| {
-            bare(&source_helper(i)).alias_qualified(Some(self.source.alias.clone()), name)
-        });
+        let source =
+            source.map(|(i, (name, _))| bare(&source_helper(i)).alias_qualified(Some(self.source.alias.clone()), name));
         let target = self.target_names().into_iter().enumerate();
-        let target = target.map(|(i, (name, _))| {
-            bare(&target_helper(i)).alias_qualified(Some(self.table.alias.clone()), name)
-        });
+        let target =
+            target.map(|(i, (name, _))| bare(&target_helper(i)).alias_qualified(Some(self.table.alias.clone()), name));
         source.chain(target).chain([bare(CODE)]).collect()
     }
 }

@@ -55,7 +55,9 @@ impl Returning {
         let mut exprs = Vec::new();
         for item in items {
             match item {
-                SelectItem::UnnamedExpr(expr) => exprs.push((output_name(state, expr), value(state, expr, schema, target)?)),
+                SelectItem::UnnamedExpr(expr) => {
+                    exprs.push((output_name(state, expr), value(state, expr, schema, target)?))
+                }
                 SelectItem::ExprWithAlias { expr, alias } => {
                     exprs.push((ident_name(state, alias), value(state, expr, schema, target)?));
                 }
@@ -82,7 +84,8 @@ impl Returning {
 
 fn all_of(schema: &DFSchema, relation: &TableReference) -> Vec<(String, Expr)> {
     let own = schema.iter().filter(|(qualifier, _)| *qualifier == Some(relation));
-    own.map(|(_, field)| (field.name().clone(), col(relation, field.name()))).collect()
+    own.map(|(_, field)| (field.name().clone(), col(relation, field.name())))
+        .collect()
 }
 
 fn qualified(
@@ -96,8 +99,11 @@ fn qualified(
             return Ok(all_of(schema, relation));
         }
     }
-    Err(LoadError::new(SqlState::UndefinedTable, format!("RETURNING knows no relation \"{name}\""))
-        .hint(format!("It knows \"{target}\" and \"{source}\".")))
+    Err(LoadError::new(
+        SqlState::UndefinedTable,
+        format!("RETURNING knows no relation \"{name}\""),
+    )
+    .hint(format!("It knows \"{target}\" and \"{source}\".")))
 }
 
 fn output_name(state: &SessionState, expr: &SqlExpr) -> String {
@@ -136,8 +142,10 @@ pub(crate) fn visible(
     source_columns: Vec<Expr>,
     code: Expr,
 ) -> Result<Vec<Expr>> {
-    let mut exprs: Vec<Expr> =
-        values.iter().map(|(name, value)| value.clone().alias_qualified(Some(target.clone()), name)).collect();
+    let mut exprs: Vec<Expr> = values
+        .iter()
+        .map(|(name, value)| value.clone().alias_qualified(Some(target.clone()), name))
+        .collect();
     exprs.extend(source_columns);
     exprs.push(merge_action(code)?.alias(MERGE_ACTION));
     Ok(exprs)

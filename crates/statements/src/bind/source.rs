@@ -41,12 +41,7 @@ pub(crate) fn ident_name(state: &SessionState, ident: &Ident) -> String {
 
 impl SourceRows {
     /// Plans the source's query and gives its columns their names.
-    pub async fn resolve(
-        state: &SessionState,
-        source: &Source,
-        target: &Target,
-        table: &TargetTable,
-    ) -> Result<Self> {
+    pub async fn resolve(state: &SessionState, source: &Source, target: &Target, table: &TargetTable) -> Result<Self> {
         let by_position = !target.columns.is_empty() || is_values(source);
         let statement = Statement::Query(Box::new(query_of(source)));
         let plan = state
@@ -68,13 +63,24 @@ impl SourceRows {
             None => TableReference::bare("source"),
         };
         if alias == table.alias {
-            return Err(LoadError::new(SqlState::Syntax, format!("source and target are both called \"{alias}\""))
-                .hint("Give one of them another alias.")
-                .at(source.span));
+            return Err(LoadError::new(
+                SqlState::Syntax,
+                format!("source and target are both called \"{alias}\""),
+            )
+            .hint("Give one of them another alias.")
+            .at(source.span));
         }
-        let exprs = plan.schema().columns().into_iter().zip(&names).map(|(column, name)| Expr::Column(column).alias(name));
+        let exprs = plan
+            .schema()
+            .columns()
+            .into_iter()
+            .zip(&names)
+            .map(|(column, name)| Expr::Column(column).alias(name));
         let exprs: Vec<_> = exprs.collect();
-        let plan = LogicalPlanBuilder::from(plan).project(exprs)?.alias(alias.clone())?.build()?;
+        let plan = LogicalPlanBuilder::from(plan)
+            .project(exprs)?
+            .alias(alias.clone())?
+            .build()?;
         Ok(Self {
             alias,
             plan,
@@ -92,7 +98,8 @@ impl SourceRows {
             let value = match columns.target_type(name) {
                 Some(to) => {
                     let from = value.get_type(schema)?;
-                    alluvium_exec::checked_cast::check_castable(name, &from, to).map_err(|e| e.at_if_unset(self.span))?;
+                    alluvium_exec::checked_cast::check_castable(name, &from, to)
+                        .map_err(|e| e.at_if_unset(self.span))?;
                     alluvium_exec::checked_cast::checked_cast(value, name, &from, to)
                 }
                 None => value,
@@ -199,20 +206,30 @@ fn positional_names(
         false => target.columns.iter().map(|c| ident_name(state, c)).collect(),
         true => {
             let stored = table.stored_schema();
-            let names = stored.fields().iter().map(|f| f.name()).filter(|name| !table.own.contains(name));
+            let names = stored
+                .fields()
+                .iter()
+                .map(|f| f.name())
+                .filter(|name| !table.own.contains(name));
             names.cloned().collect()
         }
     };
     if names.is_empty() {
-        return Err(LoadError::new(SqlState::Syntax, "VALUES for a new table need a column list")
-            .hint(format!("Write INTO {} (column, ..).", target.name))
-            .at(source.span));
+        return Err(
+            LoadError::new(SqlState::Syntax, "VALUES for a new table need a column list")
+                .hint(format!("Write INTO {} (column, ..).", target.name))
+                .at(source.span),
+        );
     }
     let given = plan.schema().fields().len();
     if names.len() != given {
         return Err(LoadError::new(
             SqlState::Syntax,
-            format!("the source has {given} columns, table \"{}\" takes {} here", target.name, names.len()),
+            format!(
+                "the source has {given} columns, table \"{}\" takes {} here",
+                target.name,
+                names.len()
+            ),
         )
         .detail(format!("The columns are {}.", names.join(", ")))
         .hint("List the columns that the source fills after the table's name.")

@@ -52,7 +52,9 @@ impl TargetTable {
             Some(alias) => TableReference::bare(super::source::ident_name(state, alias)),
             None => TableReference::bare("target"),
         };
-        let found = lookup(state, &reference).await.map_err(|e| e.at_if_unset(target.span))?;
+        let found = lookup(state, &reference)
+            .await
+            .map_err(|e| e.at_if_unset(target.span))?;
         let mut table = match (found, create) {
             (Some(provider), _) => Self::existing(provider.as_ref(), target)?,
             (None, Some(create)) => Self::missing(state, &reference, create).map_err(|e| e.at_if_unset(target.span))?,
@@ -85,16 +87,26 @@ impl TargetTable {
 
     fn missing(state: &SessionState, reference: &TableReference, create: &CreateIfNotExists) -> Result<Self> {
         let locator = state.config().get_extension::<TableLocator>().ok_or_else(|| {
-            LoadError::new(SqlState::UndefinedTable, format!("there is no place to create table \"{reference}\" in"))
-                .hint("Open the session with a warehouse, or write LOCATION '..' after CREATE IF NOT EXISTS.")
+            LoadError::new(
+                SqlState::UndefinedTable,
+                format!("there is no place to create table \"{reference}\" in"),
+            )
+            .hint("Open the session with a warehouse, or write LOCATION '..' after CREATE IF NOT EXISTS.")
         })?;
         let handle = match &create.location {
             Some(location) => locator.attach_location(reference, location)?,
             None => locator.handle_at(&locator.locate(reference)?),
         };
-        let properties = create.properties.iter().map(|kv| (kv.key.clone(), kv.value.clone())).collect();
-        let partition_columns =
-            create.partitioned_by.iter().map(|ident| super::source::ident_name(state, ident)).collect();
+        let properties = create
+            .properties
+            .iter()
+            .map(|kv| (kv.key.clone(), kv.value.clone()))
+            .collect();
+        let partition_columns = create
+            .partitioned_by
+            .iter()
+            .map(|ident| super::source::ident_name(state, ident))
+            .collect();
         Ok(Self {
             partition_columns,
             properties,
@@ -125,7 +137,10 @@ impl TargetTable {
 
     /// Generated columns that nothing in the source fills.
     pub fn generated_columns(&self) -> Result<Vec<String>> {
-        let generated = self.base.as_ref().map_or_else(|| Ok(Vec::new()), |base| base.generated_columns())?;
+        let generated = self
+            .base
+            .as_ref()
+            .map_or_else(|| Ok(Vec::new()), |base| base.generated_columns())?;
         Ok(generated.into_iter().map(|(column, _)| column).collect())
     }
 
@@ -139,10 +154,13 @@ impl TargetTable {
         if !self.base.as_ref().is_some_and(|base| base.is_append_only()) {
             return Ok(());
         }
-        Err(LoadError::unsupported(format!("table \"{}\" is append-only: {statement} cannot change its rows", self.name))
-            .detail("The table has the property delta.appendOnly = true.")
-            .hint("INSERT ONLY adds rows without changing any.")
-            .at(self.span))
+        Err(LoadError::unsupported(format!(
+            "table \"{}\" is append-only: {statement} cannot change its rows",
+            self.name
+        ))
+        .detail("The table has the property delta.appendOnly = true.")
+        .hint("INSERT ONLY adds rows without changing any.")
+        .at(self.span))
     }
 
     /// Scans the stored rows under the target's alias: the columns of `schema` (those the table does not have yet
@@ -175,9 +193,15 @@ impl TargetTable {
     fn with_new_columns(&self, scan: LogicalPlanBuilder, schema: &SchemaRef) -> Result<LogicalPlanBuilder> {
         let mut exprs = Vec::new();
         for field in with_positions(schema).fields() {
-            let known = scan.schema().field_with_unqualified_name(field.name()).ok().map(|f| f.data_type().clone());
+            let known = scan
+                .schema()
+                .field_with_unqualified_name(field.name())
+                .ok()
+                .map(|f| f.data_type().clone());
             let value = match known {
-                Some(stored) => super::expr::coerce(super::expr::col(&self.alias, field.name()), &stored, field.data_type()),
+                Some(stored) => {
+                    super::expr::coerce(super::expr::col(&self.alias, field.name()), &stored, field.data_type())
+                }
                 None => super::expr::null_of(field.data_type())?,
             };
             exprs.push(value.alias_qualified(Some(self.alias.clone()), field.name()));
@@ -189,8 +213,16 @@ impl TargetTable {
 /// The columns of a target scan.
 fn with_positions(schema: &SchemaRef) -> SchemaRef {
     let mut fields = schema.fields().to_vec();
-    fields.push(Arc::new(Field::new(alluvium_exec::columns::FILE, DataType::UInt32, false)));
-    fields.push(Arc::new(Field::new(alluvium_exec::columns::ROW, DataType::Int64, false)));
+    fields.push(Arc::new(Field::new(
+        alluvium_exec::columns::FILE,
+        DataType::UInt32,
+        false,
+    )));
+    fields.push(Arc::new(Field::new(
+        alluvium_exec::columns::ROW,
+        DataType::Int64,
+        false,
+    )));
     Arc::new(Schema::new(fields))
 }
 
@@ -202,9 +234,12 @@ async fn lookup(state: &SessionState, reference: &TableReference) -> Result<Opti
 }
 
 fn no_such_table(target: &Target) -> LoadError {
-    LoadError::new(SqlState::UndefinedTable, format!("table \"{}\" does not exist", target.name))
-        .hint("Create it with CREATE TABLE .. USING DELTA, or add CREATE IF NOT EXISTS to the statement.")
-        .at(target.span)
+    LoadError::new(
+        SqlState::UndefinedTable,
+        format!("table \"{}\" does not exist", target.name),
+    )
+    .hint("Create it with CREATE TABLE .. USING DELTA, or add CREATE IF NOT EXISTS to the statement.")
+    .at(target.span)
 }
 
 /// A plan reads the target at the pinned snapshot wherever it reads it, so that a source may read its own target.

@@ -69,7 +69,10 @@ pub(super) async fn plan(state: &SessionState, load: &Load<InsertClauses>) -> Re
         table: &table,
         columns: &columns,
         read_predicate: keys.read_predicate(),
-        parameters: ignore.map(|d| ("ignoreDeletesWhen", d.expr.to_string())).into_iter().collect(),
+        parameters: ignore
+            .map(|d| ("ignoreDeletesWhen", d.expr.to_string()))
+            .into_iter()
+            .collect(),
         notice,
         changes_rows: false,
         removed_files: Vec::new(),
@@ -100,7 +103,11 @@ fn looked_up(
     };
     let joined = join.build(unique, target.build()?)?.build()?;
     // The mark is the last column; its name and qualifier are DataFusion's choice.
-    let mark = joined.schema().columns().pop().ok_or_else(|| LoadError::internal("a mark join without a mark"))?;
+    let mark = joined
+        .schema()
+        .columns()
+        .pop()
+        .ok_or_else(|| LoadError::internal("a mark join without a mark"))?;
     let joined = LogicalPlanBuilder::from(joined)
         .project(kept.into_iter().chain([Expr::Column(mark).alias(KNOWN)]))?
         .build()?;

@@ -52,7 +52,11 @@ impl<'a> Overwrite<'a> {
         let table = TargetTable::resolve(state, &load.target, load.common.create.as_ref()).await?;
         table.refuse_append_only("MERGE OVERWRITE")?;
         let source = SourceRows::resolve(state, &load.source, &load.target, &table).await?;
-        let marker = load.clauses.delete_when.as_ref().and_then(|d| plain_column(state, &d.expr));
+        let marker = load
+            .clauses
+            .delete_when
+            .as_ref()
+            .and_then(|d| plain_column(state, &d.expr));
         let request = ColumnsRequest {
             set: load.common.columns.as_ref(),
             evolve: load.common.evolve,
@@ -64,7 +68,9 @@ impl<'a> Overwrite<'a> {
         let keys = written.map(|keys| KeySet::resolve(state, keys, &source, &table, &columns));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         if keys.is_empty() && load.clauses.window.is_none() {
-            return Err(LoadError::internal("MERGE OVERWRITE without KEYS and WINDOW passed the parser"));
+            return Err(LoadError::internal(
+                "MERGE OVERWRITE without KEYS and WINDOW passed the parser",
+            ));
         }
         Ok(Self {
             state,

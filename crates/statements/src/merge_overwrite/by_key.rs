@@ -36,7 +36,13 @@ pub(super) fn plan(overwrite: &Overwrite<'_>) -> Result<Replaced> {
         keys: &overwrite.keys,
         extra: Vec::new(),
     };
-    let rows = controlled(overwrite.state, &overwrite.source, &overwrite.table, &overwrite.columns, request)?;
+    let rows = controlled(
+        overwrite.state,
+        &overwrite.source,
+        &overwrite.table,
+        &overwrite.columns,
+        request,
+    )?;
     let (has_marker, sequence) = (rows.marked, rows.sequence);
     let sets = overwrite.keys.len();
     let spool = Spool::new(1 + sets);
@@ -89,19 +95,21 @@ fn marked_hits(overwrite: &Overwrite<'_>, mut plan: LogicalPlan, has_marker: boo
         };
         let joined = join.build(plan, target.build()?)?.build()?;
         let name = format!("__load_marked_hit_{i}");
-        let mark = joined.schema().columns().pop().map(|mark| Expr::Column(mark).alias(&name));
-        plan = LogicalPlanBuilder::from(joined).project(kept.into_iter().chain(mark))?.build()?;
+        let mark = joined
+            .schema()
+            .columns()
+            .pop()
+            .map(|mark| Expr::Column(mark).alias(&name));
+        plan = LogicalPlanBuilder::from(joined)
+            .project(kept.into_iter().chain(mark))?
+            .build()?;
         hits = hits.or(bare(&name));
     }
     Ok((plan, hits))
 }
 
 /// Marks the rows that win, and says when a row has won.
-fn winners(
-    overwrite: &Overwrite<'_>,
-    mut plan: LogicalPlan,
-    sequence: usize,
-) -> Result<(LogicalPlan, Expr)> {
+fn winners(overwrite: &Overwrite<'_>, mut plan: LogicalPlan, sequence: usize) -> Result<(LogicalPlan, Expr)> {
     let mut wins = lit(true);
     if let Some(Dedup::Deduplicate { on, by, with_ties, .. }) = &overwrite.load.common.dedup {
         let keys = match on {
@@ -148,7 +156,12 @@ fn highest(overwrite: &Overwrite<'_>, sequence: usize) -> WinnerSpec {
 /// The stored rows whose key occurs in the source, each once.
 fn hit_rows(overwrite: &Overwrite<'_>, mut keys: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     let mut target = overwrite.table.scan(&overwrite.columns.schema)?;
-    if let [KeySet { within: Some(within), .. }] = overwrite.keys.as_slice() {
+    if let [
+        KeySet {
+            within: Some(within), ..
+        },
+    ] = overwrite.keys.as_slice()
+    {
         target = target.filter(within.of_target.clone())?;
     }
     let target = target.build()?;
@@ -172,8 +185,13 @@ fn hit_by_any(
         let mark = joined.schema().columns().pop();
         let hit = format!("__load_hit_{i}");
         let renamed = mark.map(|mark| Expr::Column(mark).alias(&hit));
-        target = LogicalPlanBuilder::from(joined).project(before.into_iter().chain(renamed))?.build()?;
-        let inside = set.within.as_ref().map_or_else(|| lit(true), |within| within.of_target.clone());
+        target = LogicalPlanBuilder::from(joined)
+            .project(before.into_iter().chain(renamed))?
+            .build()?;
+        let inside = set
+            .within
+            .as_ref()
+            .map_or_else(|| lit(true), |within| within.of_target.clone());
         hits.push(bare(&hit).and(inside));
     }
     let any = hits.into_iter().reduce(Expr::or).unwrap_or_else(|| lit(false));

@@ -46,7 +46,12 @@ impl ResolvedWindow {
     pub fn resolve(overwrite: &Overwrite<'_>, window: &Window) -> Result<Self> {
         let shape = match &window.kind {
             WindowKind::Predicate(predicate) => predicate_shape(overwrite, predicate)?,
-            WindowKind::Range { column, from, to, closed } => range_shape(overwrite, column, from, to, *closed)?,
+            WindowKind::Range {
+                column,
+                from,
+                to,
+                closed,
+            } => range_shape(overwrite, column, from, to, *closed)?,
         };
         let written = window.to_string();
         Ok(Self {
@@ -63,7 +68,10 @@ impl ResolvedWindow {
 
     /// Whether a bound is the source's.
     pub fn needs_source(&self) -> bool {
-        matches!(&self.shape, Shape::Range { from: None, .. } | Shape::Range { to: None, .. })
+        matches!(
+            &self.shape,
+            Shape::Range { from: None, .. } | Shape::Range { to: None, .. }
+        )
     }
 
     /// The column of a range, empty for a predicate.
@@ -84,9 +92,12 @@ impl ResolvedWindow {
         match &self.shape {
             Shape::Predicate(Expr::IsTrue(predicate)) => predicate.as_ref().clone(),
             Shape::Predicate(predicate) => predicate.clone(),
-            Shape::Range { column, from, to, closed } => {
-                range(col(relation, column), from.clone(), to.clone(), *closed)
-            }
+            Shape::Range {
+                column,
+                from,
+                to,
+                closed,
+            } => range(col(relation, column), from.clone(), to.clone(), *closed),
         }
     }
 
@@ -113,9 +124,19 @@ impl ResolvedWindow {
     pub fn between_source(&self, relation: &TableReference, low: Expr, high: Expr) -> Expr {
         match &self.shape {
             Shape::Predicate(predicate) => predicate.clone(),
-            Shape::Range { column, from, to, closed } => {
+            Shape::Range {
+                column,
+                from,
+                to,
+                closed,
+            } => {
                 let from = from.clone().unwrap_or(low);
-                is_true(range(col(relation, column), Some(from), Some(to.clone().unwrap_or(high)), *closed))
+                is_true(range(
+                    col(relation, column),
+                    Some(from),
+                    Some(to.clone().unwrap_or(high)),
+                    *closed,
+                ))
             }
         }
     }
@@ -124,7 +145,12 @@ impl ResolvedWindow {
     pub fn read_predicate(&self) -> Option<String> {
         match &self.shape {
             Shape::Predicate(predicate) => read_predicate(predicate),
-            Shape::Range { column, from: Some(from), to: Some(to), closed } => {
+            Shape::Range {
+                column,
+                from: Some(from),
+                to: Some(to),
+                closed,
+            } => {
                 let upper = if *closed { "<=" } else { "<" };
                 let name = sql_name(column);
                 let (from, to) = (sql_literal(from)?, sql_literal(to)?);
@@ -162,7 +188,12 @@ fn range(value: Expr, from: Option<Expr>, to: Option<Expr>, closed: bool) -> Exp
 
 fn predicate_shape(overwrite: &Overwrite<'_>, predicate: &SqlExpr) -> Result<Shape> {
     let scan = overwrite.table.scan(&overwrite.columns.schema)?;
-    Ok(Shape::Predicate(bind_condition(overwrite.state, "WINDOW", predicate, scan.schema())?))
+    Ok(Shape::Predicate(bind_condition(
+        overwrite.state,
+        "WINDOW",
+        predicate,
+        scan.schema(),
+    )?))
 }
 
 fn range_shape(
@@ -172,8 +203,19 @@ fn range_shape(
     to: &WindowBound,
     closed: bool,
 ) -> Result<Shape> {
-    let names: Vec<String> = overwrite.columns.schema.fields().iter().map(|f| f.name().clone()).collect();
-    let name = find(overwrite.state, column, &names, &format!("table \"{}\"", overwrite.table.name))?;
+    let names: Vec<String> = overwrite
+        .columns
+        .schema
+        .fields()
+        .iter()
+        .map(|f| f.name().clone())
+        .collect();
+    let name = find(
+        overwrite.state,
+        column,
+        &names,
+        &format!("table \"{}\"", overwrite.table.name),
+    )?;
     let data_type = overwrite
         .columns
         .target_type(&name)
@@ -210,14 +252,18 @@ fn bound(state: &SessionState, bound: &WindowBound, column: &str, data_type: &Da
     if value.is_null() {
         return Err(null_bound(written));
     }
-    comparable(value, column, data_type).map(|value| Some(lit(value))).map_err(|e| e.at_if_unset(span))
+    comparable(value, column, data_type)
+        .map(|value| Some(lit(value)))
+        .map_err(|e| e.at_if_unset(span))
 }
 
 fn constant_hint(error: LoadError) -> LoadError {
     match error.state() {
         SqlState::UndefinedColumn => LoadError::new(SqlState::InvalidParameter, "a window bound must be constant")
             .detail(format!("{}.", error.message()))
-            .hint("Use literals, now(), date arithmetic or parameters; for a condition over columns write WINDOW (..)."),
+            .hint(
+                "Use literals, now(), date arithmetic or parameters; for a condition over columns write WINDOW (..).",
+            ),
         _ => error,
     }
 }

@@ -36,7 +36,11 @@ pub(super) async fn plan(state: &SessionState, load: &Load<UpsertClauses>) -> Re
     let table = TargetTable::resolve(state, &load.target, load.common.create.as_ref()).await?;
     table.refuse_append_only("UPSERT")?;
     let source = SourceRows::resolve(state, &load.source, &load.target, &table).await?;
-    let marker = load.clauses.delete_when.as_ref().and_then(|d| plain_column(state, &d.expr));
+    let marker = load
+        .clauses
+        .delete_when
+        .as_ref()
+        .and_then(|d| plain_column(state, &d.expr));
     let request = ColumnsRequest {
         set: load.common.columns.as_ref(),
         evolve: load.common.evolve,
@@ -44,7 +48,11 @@ pub(super) async fn plan(state: &SessionState, load: &Load<UpsertClauses>) -> Re
         own: Vec::new(),
     };
     let columns = Columns::resolve(state, &table, &source, &request)?;
-    let keys = load.common.keys.as_ref().ok_or_else(|| LoadError::internal("UPSERT without KEYS passed the parser"))?;
+    let keys = load
+        .common
+        .keys
+        .as_ref()
+        .ok_or_else(|| LoadError::internal("UPSERT without KEYS passed the parser"))?;
     let keys = KeySet::resolve(state, keys, &source, &table, &columns)?;
     Upsert {
         state,
@@ -83,11 +91,10 @@ impl Upsert<'_> {
     fn plan(self) -> Result<LogicalPlan> {
         let rows = self.controlled()?;
         let has_marker = rows.marked;
-        let (guard, notice) =
-            match guard_columns(self.state, &self.load.common, &self.table, &self.columns) {
-                Ok(columns) => (Some(columns), None),
-                Err(notice) => (None, notice),
-            };
+        let (guard, notice) = match guard_columns(self.state, &self.load.common, &self.table, &self.columns) {
+            Ok(columns) => (Some(columns), None),
+            Err(notice) => (None, notice),
+        };
         let joined = self.join(rows)?;
         let conditions = self.conditions(guard.as_deref());
         let changes = self.changes(joined.schema(), &conditions, has_marker)?;
@@ -135,7 +142,15 @@ impl Upsert<'_> {
                 with_present_groups(self.state, &absent.within, rows.plan, target, &self.source, &self.table)?;
         }
         let common = &self.load.common;
-        let unique = one_per_key(self.state, rows, common, &self.source, &self.table, &self.keys, &self.columns)?;
+        let unique = one_per_key(
+            self.state,
+            rows,
+            common,
+            &self.source,
+            &self.table,
+            &self.keys,
+            &self.columns,
+        )?;
         let join = KeyJoin {
             keys: &self.keys,
             columns: &self.columns,
@@ -219,7 +234,10 @@ impl Upsert<'_> {
             values.push(case(branches, inserted)?);
         }
         let shown = self.shown(&values, &stored, &action)?;
-        let position = (col(&self.table.alias, internal::FILE), col(&self.table.alias, internal::ROW));
+        let position = (
+            col(&self.table.alias, internal::FILE),
+            col(&self.table.alias, internal::ROW),
+        );
         Ok(Changes {
             values,
             shown,
@@ -266,7 +284,11 @@ impl Upsert<'_> {
                 && !self.keys.columns.contains(name)
                 && limited.as_ref().is_none_or(|limited| limited.contains(name));
             if self.keys.columns.contains(name) || !updates {
-                return Ok(if self.keys.columns.contains(name) { self.key_value(name) } else { stored });
+                return Ok(if self.keys.columns.contains(name) {
+                    self.key_value(name)
+                } else {
+                    stored
+                });
             }
             let new = source_column(&self.source, name);
             match keep_nulls.contains(name) {
@@ -323,23 +345,35 @@ impl Upsert<'_> {
         let names: Vec<String> = self.columns.schema.fields().iter().map(|f| f.name().clone()).collect();
         let mut set: Vec<(String, Expr)> = Vec::with_capacity(assignments.len());
         for assignment in assignments {
-            let name = find(self.state, &assignment.column, &names, &format!("table \"{}\"", self.table.name))?;
+            let name = find(
+                self.state,
+                &assignment.column,
+                &names,
+                &format!("table \"{}\"", self.table.name),
+            )?;
             let span = assignment.column.span;
             if self.keys.columns.contains(&name) {
-                return Err(LoadError::new(SqlState::Syntax, format!("key column \"{name}\" cannot be updated"))
-                    .hint("Leave it out of SET: a match has equal keys on both sides.")
-                    .at(span));
+                return Err(
+                    LoadError::new(SqlState::Syntax, format!("key column \"{name}\" cannot be updated"))
+                        .hint("Leave it out of SET: a match has equal keys on both sides.")
+                        .at(span),
+                );
             }
             if set.iter().any(|(column, _)| *column == name) {
-                return Err(LoadError::new(SqlState::DuplicateColumn, format!("column \"{name}\" is set twice"))
-                    .hint("Set each column once.")
-                    .at(span));
+                return Err(
+                    LoadError::new(SqlState::DuplicateColumn, format!("column \"{name}\" is set twice"))
+                        .hint("Set each column once.")
+                        .at(span),
+                );
             }
             let value = bind(self.state, &assignment.value, schema)?;
             let from = value.get_type(schema)?;
             let to = self.columns.target_type(&name).cloned().unwrap_or_else(|| from.clone());
             alluvium_exec::checked_cast::check_castable(&name, &from, &to).map_err(|e| e.at_if_unset(span))?;
-            set.push((name.clone(), alluvium_exec::checked_cast::checked_cast(value, &name, &from, &to)));
+            set.push((
+                name.clone(),
+                alluvium_exec::checked_cast::checked_cast(value, &name, &from, &to),
+            ));
         }
         Ok(set)
     }
@@ -374,15 +408,23 @@ impl Upsert<'_> {
                 None => Ok(col(&self.table.alias, f.name())),
             }
         };
-        self.columns.schema.fields().iter().map(value).collect::<Result<Vec<_>>>().map(Some)
+        self.columns
+            .schema
+            .fields()
+            .iter()
+            .map(value)
+            .collect::<Result<Vec<_>>>()
+            .map(Some)
     }
 
     /// The target's columns of a joined row: all that a clause about absent rows may see.
     fn target_schema(&self, joined: &DFSchema) -> Result<DFSchema> {
-        let own = joined.iter().filter(|(qualifier, field)| {
-            *qualifier == Some(&self.table.alias) && !internal::is_internal(field.name())
-        });
-        let fields = own.map(|(qualifier, field)| (qualifier.cloned(), std::sync::Arc::clone(field))).collect();
+        let own = joined
+            .iter()
+            .filter(|(qualifier, field)| *qualifier == Some(&self.table.alias) && !internal::is_internal(field.name()));
+        let fields = own
+            .map(|(qualifier, field)| (qualifier.cloned(), std::sync::Arc::clone(field)))
+            .collect();
         Ok(DFSchema::new_with_metadata(fields, Default::default())?)
     }
 
@@ -432,19 +474,19 @@ impl Upsert<'_> {
     }
 
     /// When an absent row is touched, and how.
-    fn absent_action(
-        &self,
-        clause: &Absent<AbsentAction>,
-        values: &[Expr],
-        joined: &DFSchema,
-    ) -> Result<(Expr, Expr)> {
+    fn absent_action(&self, clause: &Absent<AbsentAction>, values: &[Expr], joined: &DFSchema) -> Result<(Expr, Expr)> {
         let mut condition = match clause.within.is_empty() {
             true => lit(true),
             false => is_true(bare(crate::bind::groups::IN_GROUP)),
         };
         if let Some(extra) = &clause.condition {
             let target_only = self.target_schema(joined)?;
-            condition = condition.and(bind_condition(self.state, "WHEN NOT MATCHED BY SOURCE", extra, &target_only)?);
+            condition = condition.and(bind_condition(
+                self.state,
+                "WHEN NOT MATCHED BY SOURCE",
+                extra,
+                &target_only,
+            )?);
         }
         match clause.action {
             AbsentAction::Delete => Ok((condition, lit(action::DELETE))),
