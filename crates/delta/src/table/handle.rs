@@ -42,10 +42,10 @@ struct Entry {
 }
 
 impl State {
-    fn take_over(&mut self, snapshot: TableSnapshot) -> Arc<TableSnapshot> {
+    fn take_over(&mut self, snapshot: TableSnapshot, entry: Option<Entry>) -> Arc<TableSnapshot> {
         let snapshot = Arc::new(snapshot);
         self.snapshot = Some(Arc::clone(&snapshot));
-        self.entry = None;
+        self.entry = entry;
         snapshot
     }
 }
@@ -98,8 +98,9 @@ impl TableHandle {
         if newest.version() == known.version() {
             return Ok(Some(known));
         }
+        let entry = self.entry(&log_store, newest.version()).await?;
         let snapshot = TableSnapshot::try_new(newest.snapshot().clone(), log_store)?;
-        Ok(Some(state.take_over(snapshot)))
+        Ok(Some(state.take_over(snapshot, entry)))
     }
 
     /// Reads the whole log.
@@ -110,8 +111,9 @@ impl TableHandle {
         let loaded = DeltaTableState::try_new(log_store.as_ref(), None)
             .await
             .map_err(|e| self.reading(e))?;
+        let entry = self.entry(&log_store, loaded.version()).await?;
         let snapshot = TableSnapshot::try_new(loaded.snapshot().clone(), log_store)?;
-        Ok(Some(state.take_over(snapshot)))
+        Ok(Some(state.take_over(snapshot, entry)))
     }
 
     /// The log entry of `version`, if it is there.
@@ -140,7 +142,9 @@ impl TableHandle {
             return Ok(Arc::clone(known));
         }
         let log_store = self.open(&mut state)?;
-        Ok(state.take_over(TableSnapshot::try_new(committed, log_store)?))
+        // The commit has succeeded: that its entry cannot be looked at now must not make it look failed.
+        let entry = self.entry(&log_store, committed.version()).await.ok().flatten();
+        Ok(state.take_over(TableSnapshot::try_new(committed, log_store)?, entry))
     }
 
     /// Forgets what was read, for a table that was dropped or replaced.

@@ -211,6 +211,8 @@ fn storable_field(field: &Field, column: &str) -> Result<FieldRef> {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::arrow::datatypes::TimeUnit;
+
     use super::*;
 
     fn target(columns: &[&str], partition_columns: &[&str]) -> LoadTarget {
