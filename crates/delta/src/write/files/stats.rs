@@ -289,6 +289,10 @@ mod tests {
 
     use super::*;
 
+    fn array(values: impl Array + 'static) -> ArrayRef {
+        Arc::new(values)
+    }
+
     fn stats_of(columns: Vec<(&str, ArrayRef)>) -> serde_json::Value {
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         let leaves = leaves(&batch.schema(), &HashMap::new());
@@ -302,10 +306,7 @@ mod tests {
     #[test]
     fn infinities_and_nan_leave_bounds_out() {
         let stats = stats_of(vec![
-            (
-                "inf",
-                Arc::new(Float64Array::from(vec![1.0, f64::INFINITY])) as ArrayRef,
-            ),
+            ("inf", array(Float64Array::from(vec![1.0, f64::INFINITY]))),
             ("nan", Arc::new(Float64Array::from(vec![1.0, f64::NAN]))),
         ]);
         assert_eq!(stats["minValues"], serde_json::json!({"inf": 1.0}));
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn upper_bounds_of_times_are_rounded_up() {
         let times = TimestampMicrosecondArray::from(vec![1_704_103_200_123_456]).with_timezone("UTC");
-        let stats = stats_of(vec![("t", Arc::new(times) as ArrayRef)]);
+        let stats = stats_of(vec![("t", array(times))]);
         assert_eq!(stats["minValues"]["t"], "2024-01-01T10:00:00.123Z");
         assert_eq!(stats["maxValues"]["t"], "2024-01-01T10:00:00.124Z");
     }
@@ -326,10 +327,7 @@ mod tests {
         let inner: ArrayRef = Arc::new(Int64Array::from(vec![Some(3), None]));
         let field = Arc::new(Field::new("a", DataType::Int64, true));
         let stats = stats_of(vec![
-            (
-                "b",
-                Arc::new(BinaryArray::from(vec![&b"\xdd\x1c"[..], b"\xff"])) as ArrayRef,
-            ),
+            ("b", array(BinaryArray::from(vec![&b"\xdd\x1c"[..], b"\xff"]))),
             ("s", Arc::new(StructArray::from(vec![(field, inner)]))),
         ]);
         assert_eq!(stats["minValues"], serde_json::json!({"s": {"a": 3}}));
