@@ -145,11 +145,6 @@ impl Table {
         self.folder.path()
     }
 
-    /// Another session's view of the same table.
-    pub fn other_handle(&self) -> Arc<TableHandle> {
-        TableHandle::new(self.handle.location().clone(), HashMap::new())
-    }
-
     pub async fn snapshot(&self) -> Arc<TableSnapshot> {
         self.handle.snapshot().await.unwrap().unwrap()
     }
@@ -394,8 +389,4 @@ pub fn lines(shown: &str) -> Vec<String> {
             .join(",")
     })
     .collect()
-}
-
-pub fn external<T>(result: Result<T, DataFusionError>) -> Result<T, LoadError> {
-    result.map_err(LoadError::from)
 }
