@@ -5,14 +5,7 @@ use crate::error::{LoadError, Result};
 use crate::sqlstate::SqlState;
 
 /// Every key that `OPTIONS (..)` of a load statement knows.
-pub const OPTION_KEYS: &[&str] = &[
-    "merge.compare",
-    "merge.max_attempts",
-    "merge.spill",
-    "write.compression",
-    "write.max_rows_per_group",
-    "write.target_file_size",
-];
+pub const OPTION_KEYS: &[&str] = &["merge.compare", "merge.max_attempts", "write.target_file_size"];
 
 /// Refuses keys that nothing reads: an option that is ignored is worse than none.
 pub(super) fn check(options: &[KeyValue]) -> Result<()> {

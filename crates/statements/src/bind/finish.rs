@@ -97,6 +97,7 @@ impl Finish<'_> {
             .filter(|c| !self.columns.lands(c))
             .collect();
         spec.target_file_size = size_option(&self.common.options, "write.target_file_size")?;
+        check_count(&self.common.options, "merge.max_attempts")?;
         spec.operation = CommitOperation {
             kind: self.kind,
             read_predicate: self.read_predicate.clone(),
@@ -288,6 +289,14 @@ pub(crate) fn count_option(options: &[KeyValue], key: &str) -> Option<usize> {
     option(options, key)
         .and_then(|kv| kv.value.parse().ok())
         .filter(|n| *n > 0)
+}
+
+/// Refuses a count that is none, rather than falling back to the default unseen.
+fn check_count(options: &[KeyValue], key: &str) -> Result<()> {
+    match (option(options, key), count_option(options, key)) {
+        (Some(kv), None) => Err(bad_option(kv, "a number of at least 1")),
+        _ => Ok(()),
+    }
 }
 
 fn bad_option(kv: &KeyValue, wanted: &str) -> LoadError {

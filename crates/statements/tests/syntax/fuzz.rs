@@ -152,7 +152,7 @@ const CLAUSES: &[&str] = &[
     "CREATE IF NOT EXISTS LOCATION 'l'",
     "TRANSACTION ('a', 1)",
     "COMMENT 'c'",
-    "OPTIONS ('merge.spill' 'true')",
+    "OPTIONS ('merge.compare' 'true')",
     "APPLY AS DELETE WHEN f(a)",
     "IGNORE NULL UPDATES",
     "UPDATE COLUMNS (a)",

@@ -60,11 +60,11 @@ const STATEMENTS: &[(&str, &str)] = &[
     ),
     (
         "UPSERT INTO t KEYS (id) CREATE IF NOT EXISTS LOCATION 's3://b/t' TBLPROPERTIES ('a.b' '1', 'c' = 'd', x.y = true)
-         PARTITIONED BY (region, day) COMMENT 'it''s' OPTIONS ('merge.compare' = 'false', 'write.compression' 'zstd')
+         PARTITIONED BY (region, day) COMMENT 'it''s' OPTIONS ('merge.compare' = 'false', 'write.target_file_size' '1048576')
          USING s",
         "UPSERT INTO t KEYS (id) CREATE IF NOT EXISTS PARTITIONED BY (region, day) LOCATION 's3://b/t' \
          TBLPROPERTIES ('a.b' = '1', 'c' = 'd', 'x.y' = 'true') COMMENT 'it''s' \
-         OPTIONS ('merge.compare' 'false', 'write.compression' 'zstd') USING s",
+         OPTIONS ('merge.compare' 'false', 'write.target_file_size' '1048576') USING s",
     ),
     (
         "WITH a AS (SELECT 1 AS id), b (x) AS (SELECT 2) UPSERT INTO t KEYS (id) USING a",
