@@ -164,11 +164,24 @@ async fn equal_sequences_with_other_content_are_an_error() {
 }
 
 #[tokio::test]
-async fn lower_sequences_may_differ() {
+async fn rows_of_one_sequence_must_not_differ_even_below_the_winner() {
     let input = batch(vec![
         ("id", ints([1, 1, 1].map(Some))),
         ("at", ints([7, 7, 9].map(Some))),
         ("name", texts(["a", "b", "c"].map(Some))),
+    ]);
+    for size in SIZES {
+        let chosen = choose(&input, size, spec(&["id"], &["at"], sequence(&["name"]))).await;
+        assert_eq!(chosen.unwrap_err().code(), "21000");
+    }
+}
+
+#[tokio::test]
+async fn equal_rows_below_the_winner_collapse() {
+    let input = batch(vec![
+        ("id", ints([1, 1, 1].map(Some))),
+        ("at", ints([7, 7, 9].map(Some))),
+        ("name", texts(["a", "a", "c"].map(Some))),
     ]);
     for size in SIZES {
         let (rows, skipped) = choose(&input, size, spec(&["id"], &["at"], sequence(&["name"])))
