@@ -268,6 +268,10 @@ fn actions(job: &LoadJob, collected: Collected, elapsed: Duration) -> Result<Vec
             .iter()
             .map(|file| Action::Remove(file.remove_action(now))),
     );
+    for mask in collected.masks {
+        actions.push(Action::Remove(mask.before.remove_action(now)));
+        actions.push(Action::Add(mask.after));
+    }
     actions.extend(collected.adds.into_iter().map(Action::Add));
     actions.extend(collected.changes.into_iter().map(Action::Cdc));
     Ok(actions)
@@ -299,7 +303,7 @@ fn commit_info(job: &LoadJob, collected: &Collected, elapsed: Duration) -> Resul
 }
 
 /// Delta's keys for a merge, spelled as Delta does: as text.
-fn metrics(collected: &Collected, elapsed: Duration) -> [(&'static str, String); 12] {
+fn metrics(collected: &Collected, elapsed: Duration) -> [(&'static str, String); 13] {
     let (counts, tasks) = (&collected.counts, &collected.tasks);
     let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     let rows_out = counts.inserted + counts.updated + tasks.copied;
@@ -311,6 +315,7 @@ fn metrics(collected: &Collected, elapsed: Duration) -> [(&'static str, String);
         ("numTargetRowsCopied", tasks.copied.to_string()),
         ("numTargetFilesAdded", counts.files_added.to_string()),
         ("numTargetFilesRemoved", counts.files_removed.to_string()),
+        ("numTargetDeletionVectorsAdded", counts.deletion_vectors.to_string()),
         ("numOutputRows", rows_out.to_string()),
         ("numOutputBytes", tasks.bytes.to_string()),
         ("executionTimeMs", millis.to_string()),

@@ -11,6 +11,6 @@ mod stats;
 mod table;
 
 pub(super) use layout::{FileLayout, conform, rows_size};
-pub(super) use ledger::StatementFiles;
+pub(super) use ledger::{OpenFile, StatementFiles};
 pub(super) use rolling::{RollingWriter, WrittenFile};
 pub(super) use table::TableWriter;
