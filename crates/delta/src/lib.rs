@@ -1,5 +1,6 @@
 //! The only crate that knows Delta Lake: opening tables, reading them for a load, writing and committing.
 
+pub mod compare;
 pub mod history;
 mod options;
 pub mod provider;

@@ -11,7 +11,7 @@ use deltalake::kernel::{Add, AddCDCFile};
 use futures::StreamExt;
 
 use crate::scan::FILES_SKIPPED;
-use crate::table::FileTask;
+use crate::table::{FileTask, footer_rows};
 
 use super::super::actions::{ActionRow, Origin, TaskCounts, receive};
 use super::super::job::LoadJob;
@@ -179,7 +179,7 @@ fn file_of(files: &[FileTask], ordinal: u32) -> Result<&FileTask> {
 async fn live_rows(job: &LoadJob, file: &FileTask) -> Result<u64> {
     let rows = match file.num_records {
         Some(rows) => rows,
-        None => super::log::footer_rows(job, file).await?,
+        None => footer_rows(&job.log_store.object_store(Some(job.statement)), job.table(), file).await?,
     };
     let deleted = file
         .deletion_vector
