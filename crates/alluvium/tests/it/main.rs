@@ -11,5 +11,6 @@ mod laws_upsert;
 mod memory;
 mod once;
 mod python;
+mod reading;
 mod session;
 mod support;
