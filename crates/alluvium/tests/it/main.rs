@@ -2,7 +2,10 @@
 
 mod catalog;
 mod conflicts;
+mod crashes;
 mod ddl;
+mod foreign;
+mod labs;
 mod laws;
 mod laws_insert_only;
 mod laws_overwrite;

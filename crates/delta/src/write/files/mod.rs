@@ -3,6 +3,7 @@
 //! A thin writer of our own over Parquet's, because the log must be right in places where a wrong bound means a missed
 //! row: NaN, infinities, long decimals, timestamps between milliseconds.
 
+mod dictionary;
 mod layout;
 mod ledger;
 mod partition;
