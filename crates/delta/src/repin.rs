@@ -28,7 +28,7 @@ pub fn pin(plan: LogicalPlan, snapshot: &Arc<TableSnapshot>) -> Result<LogicalPl
 ///
 /// # Errors
 ///
-/// 40001 when a table was dropped, or its columns are no longer those the plan was made for.
+/// 0A000 when a table was dropped, or its columns are no longer those the plan was made for: trying again is no use.
 pub async fn repin(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut newest = HashMap::new();
     for (handle, planned) in tables(&plan)? {
@@ -46,7 +46,7 @@ pub async fn repin(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn changed(planned: &TableSnapshot, how: &str) -> LoadError {
     LoadError::new(
-        SqlState::Serialization,
+        SqlState::FeatureNotSupported,
         format!(
             "table \"{}\" is not what the statement was prepared for: {how}",
             planned.name()

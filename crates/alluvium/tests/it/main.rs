@@ -15,5 +15,6 @@ mod memory;
 mod once;
 mod python;
 mod reading;
+mod secrets;
 mod session;
 mod support;
