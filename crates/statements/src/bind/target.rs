@@ -18,7 +18,7 @@ use datafusion::sql::planner::object_name_to_table_reference;
 
 /// The target of a statement.
 #[derive(Debug, Clone)]
-pub(crate) struct TargetTable {
+pub struct TargetTable {
     /// The name as written, for messages.
     pub name: String,
     /// How clauses call its columns: the alias, or `target`.
