@@ -1,6 +1,6 @@
 //! A process that dies at any write of a load leaves the table as it was or as it is after the load, never between, and
 //! the load can be run again.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
 
