@@ -2,6 +2,7 @@
 
 mod catalog;
 mod conflicts;
+mod crashes;
 mod ddl;
 mod laws;
 mod laws_insert_only;
@@ -12,4 +13,5 @@ mod memory;
 mod once;
 mod python;
 mod session;
+mod staged;
 mod support;
