@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use alluvium::{LoadError, Outcome};
-use alluvium_testkit::stores::{FaultyStore, Moment};
+use alluvium_testkit::stores::{FaultyStore, GateStore, Moment};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 
@@ -34,11 +35,14 @@ async fn warehouse() -> InMemory {
         // The load's own commit is one that a checkpoint follows.
         let create = format!(
             "CREATE TABLE {table} (id BIGINT, g BIGINT, v STRING, __valid_from TIMESTAMP, __valid_to TIMESTAMP, \
-             __is_current BOOLEAN) USING DELTA TBLPROPERTIES ('delta.checkpointInterval' = '3')"
+             __is_current BOOLEAN) USING DELTA TBLPROPERTIES ('delta.checkpointInterval' = '4')"
         );
         let create = match table {
             "h" => create,
-            _ => create.replace(", __valid_from TIMESTAMP, __valid_to TIMESTAMP, __is_current BOOLEAN", ""),
+            _ => create.replace(
+                ", __valid_from TIMESTAMP, __valid_to TIMESTAMP, __is_current BOOLEAN",
+                "",
+            ),
         };
         rows(&session, &create).await;
         let validity = match table {
@@ -76,7 +80,9 @@ async fn state(store: &InMemory, load: &str) -> Option<Vec<String>> {
 
 async fn load(store: Arc<dyn ObjectStore>, load: &str) -> Result<Outcome, LoadError> {
     let session = try_session_on(store).await?;
-    session.execute(&format!("CREATE VIEW batch (id, g, v) AS {BATCH}")).await?;
+    session
+        .execute(&format!("CREATE VIEW batch (id, g, v) AS {BATCH}"))
+        .await?;
     session.execute(load).await
 }
 
@@ -132,6 +138,50 @@ impl Sweep {
             && !e.message().starts_with("committing to table")
         {
             assert_eq!(kept, self.objects, "{name}: {}", shown(e));
+        }
+        self.runs_again(&inner, &name, found == self.after).await;
+        true
+    }
+
+    /// Drops the load while request number `at` is under way; `false` if it never came to it.
+    async fn is_cancelled(&self, at: usize) -> bool {
+        let (name, load_text) = (format!("cancelled at {at}: {}", self.load), self.load);
+        let inner = self.warehouse.fork();
+        let (store, gate) = GateStore::at_request(Arc::new(inner.clone()), at);
+        let mut running = tokio::spawn(load(Arc::new(store), load_text));
+        let (request, opener) = tokio::select! {
+            (request, opener) = gate.arrived() => (request.unwrap(), opener),
+            done = &mut running => {
+                assert!(done.unwrap().is_ok(), "{name}");
+                return false;
+            }
+        };
+        running.abort();
+        assert!(running.await.is_err_and(|e| e.is_cancelled()), "{name}");
+        opener.open();
+        // What was on its way comes to its end, and files are deleted, a moment later.
+        let mut kept = objects(&inner).await;
+        for _ in 0..200 {
+            if kept == self.objects {
+                break;
+            }
+            if kept
+                .iter()
+                .any(|path| !self.objects.contains(path) && path.contains("_delta_log"))
+            {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            kept = objects(&inner).await;
+        }
+        let found = state(&inner, load_text).await;
+        if kept != self.objects {
+            assert!(kept.is_superset(&self.objects), "{name}");
+            // Nobody can tell what becomes of a log entry that is under way, so its files stay.
+            let committing = request.path.as_ref().contains("_delta_log");
+            assert!(committing || found == self.after, "{name}: files are left: {kept:?}");
+        } else {
+            assert_eq!(found, self.before, "{name}");
         }
         self.runs_again(&inner, &name, found == self.after).await;
         true
@@ -206,4 +256,19 @@ fn an_unclear_write_loses_no_file_that_the_log_names() {
 #[test]
 fn a_failed_request_changes_nothing_or_is_survived() {
     run(async { sweep(Shape::OneRequest, 6).await });
+}
+
+/// A future that is dropped while any request is under way takes its files with it, unless it has committed.
+#[test]
+fn a_statement_cancelled_anywhere_leaves_old_or_new() {
+    run(async {
+        for sql in LOADS {
+            let sweep = Sweep::new(sql).await;
+            let mut at = 0;
+            while sweep.is_cancelled(at).await {
+                at += 1;
+            }
+            assert!(at >= 6, "{sql}: only {at} requests");
+        }
+    });
 }

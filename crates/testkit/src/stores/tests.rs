@@ -100,7 +100,7 @@ fn the_first_log_write_waits_for_the_gate() {
         };
         let other = async {
             let (arrived, opener) = gate.arrived().await;
-            assert!(arrived);
+            assert_eq!(arrived.unwrap().path.as_ref(), "t/_delta_log/00.json");
             assert_eq!(names(inner.as_ref()).await, ["t/data.parquet"]);
             write(inner.as_ref(), "t/_delta_log/00.json").await.unwrap();
             opener.open();
