@@ -17,4 +17,5 @@ mod python;
 mod reading;
 mod secrets;
 mod session;
+mod staged;
 mod support;

@@ -1,6 +1,7 @@
-//! A store that holds a write back until the test lets it pass.
+//! A store that holds a request back until the test lets it pass.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -10,8 +11,8 @@ use object_store::{ObjectStore, Result};
 use super::request::Request;
 use super::wrapped::{Around, Wrapped};
 
-/// Blocks the first write of a log entry (`_delta_log/*.json`) until it is opened. Whoever waits for
-/// [`Gate::arrived`] knows that the statement has done all its work but the commit.
+/// Blocks one request until it is opened: the first write of a log entry (`_delta_log/*.json`), or the k-th request.
+/// Whoever waits for [`Gate::arrived`] at a log write knows that the statement has done all its work but the commit.
 #[derive(Debug, Clone)]
 pub struct GateStore {
     wrapped: Wrapped<Guard>,
@@ -20,26 +21,31 @@ pub struct GateStore {
 /// The test's side of the gate.
 #[derive(Debug)]
 pub struct Gate {
-    arrived: oneshot::Receiver<()>,
+    arrived: oneshot::Receiver<Request>,
     open: oneshot::Sender<()>,
 }
 
 #[derive(Debug)]
 struct Guard {
-    /// Taken by the first log write.
-    closed: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
+    /// The number of the request, or the first log write.
+    at: Option<usize>,
+    /// Requests so far.
+    seen: AtomicUsize,
+    /// Taken by the request that stands before the gate.
+    closed: Mutex<Option<(oneshot::Sender<Request>, oneshot::Receiver<()>)>>,
 }
 
 #[async_trait]
 impl Around for Guard {
     async fn before(&self, request: &Request) -> Result<()> {
-        if !is_log_write(request) {
+        let number = self.seen.fetch_add(1, Ordering::SeqCst);
+        if !self.at.map_or_else(|| is_log_write(request), |at| at == number) {
             return Ok(());
         }
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((arrived, opened)) = closed {
             // A test that dropped its gate does not wait: then neither do we.
-            let _ = arrived.send(());
+            let _ = arrived.send(request.clone());
             let _ = opened.await;
         }
         Ok(())
@@ -52,11 +58,22 @@ fn is_log_write(request: &Request) -> bool {
 }
 
 impl GateStore {
-    /// A closed gate in front of a store.
+    /// A closed gate in front of a store's log.
     pub fn new(inner: Arc<dyn ObjectStore>) -> (Self, Gate) {
+        Self::with(inner, None)
+    }
+
+    /// A gate that request number `at`, counted from 0, finds closed, whatever it asks for.
+    pub fn at_request(inner: Arc<dyn ObjectStore>, at: usize) -> (Self, Gate) {
+        Self::with(inner, Some(at))
+    }
+
+    fn with(inner: Arc<dyn ObjectStore>, at: Option<usize>) -> (Self, Gate) {
         let (send_arrived, arrived) = oneshot::channel();
         let (open, opened) = oneshot::channel();
         let around = Arc::new(Guard {
+            at,
+            seen: AtomicUsize::new(0),
             closed: Mutex::new(Some((send_arrived, opened))),
         });
         (
@@ -69,9 +86,9 @@ impl GateStore {
 }
 
 impl Gate {
-    /// Waits until a log write stands before the gate; `false` if none ever will. Gives back what opens it.
-    pub async fn arrived(self) -> (bool, Opener) {
-        (self.arrived.await.is_ok(), Opener { open: self.open })
+    /// Waits until the request stands before the gate; `None` if none ever will. Gives back what opens it.
+    pub async fn arrived(self) -> (Option<Request>, Opener) {
+        (self.arrived.await.ok(), Opener { open: self.open })
     }
 }
 

@@ -68,6 +68,28 @@ fn a_crash_leaves_what_was_written_before_it() {
 }
 
 #[test]
+fn a_single_fault_lets_everything_else_pass() {
+    for (moment, left) in [(Moment::Before, vec!["a", "c"]), (Moment::After, vec!["a", "b", "c"])] {
+        let inner = memory();
+        let store = FaultyStore::one_write(Arc::clone(&inner), 1, moment);
+        block_on(async {
+            write(&store, "a").await.unwrap();
+            store.get(&Path::from("a")).await.unwrap();
+            write(&store, "b").await.unwrap_err();
+            assert!(store.crashed());
+            write(&store, "c").await.unwrap();
+            assert_eq!(names(inner.as_ref()).await, left, "{moment:?}");
+        });
+    }
+    let store = FaultyStore::one_request(memory(), 1);
+    block_on(async {
+        write(&store, "a").await.unwrap();
+        store.get(&Path::from("a")).await.unwrap_err();
+        store.get(&Path::from("a")).await.unwrap();
+    });
+}
+
+#[test]
 fn the_first_log_write_waits_for_the_gate() {
     let inner = memory();
     let (store, gate) = GateStore::new(Arc::clone(&inner));
@@ -78,7 +100,7 @@ fn the_first_log_write_waits_for_the_gate() {
         };
         let other = async {
             let (arrived, opener) = gate.arrived().await;
-            assert!(arrived);
+            assert_eq!(arrived.unwrap().path.as_ref(), "t/_delta_log/00.json");
             assert_eq!(names(inner.as_ref()).await, ["t/data.parquet"]);
             write(inner.as_ref(), "t/_delta_log/00.json").await.unwrap();
             opener.open();
