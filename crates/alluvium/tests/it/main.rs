@@ -5,7 +5,6 @@ mod conflicts;
 mod crashes;
 mod ddl;
 mod foreign;
-mod labs;
 mod laws;
 mod laws_insert_only;
 mod laws_overwrite;

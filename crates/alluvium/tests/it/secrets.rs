@@ -9,8 +9,8 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt};
 
-use crate::labs::Lab;
 use crate::laws::run;
+use crate::staged::{objects, stage};
 
 const SECRETS: [&str; 2] = ["SECRETKEY", "SECRETSIG"];
 
@@ -43,35 +43,33 @@ async fn check(session: &Session, sql: &str) -> bool {
     }
 }
 
-async fn attached(lab: &Lab) -> Session {
+/// A session that knows table `t` of `store`, with credentials.
+async fn attached(store: Arc<dyn ObjectStore>) -> Session {
     let session = Session::builder().build().await.unwrap();
     let options = "OPTIONS ('aws_secret_access_key' 'SECRETKEY', 'azure_storage_sas_key' 'sv=1&sig=SECRETSIG')";
-    let sql = format!(
-        "CREATE EXTERNAL TABLE t STORED AS DELTATABLE LOCATION '{}' {options}",
-        lab.table()
-    );
+    let location = format!("{}t", stage(store));
+    let sql = format!("CREATE EXTERNAL TABLE t STORED AS DELTATABLE LOCATION '{location}' {options}");
     session.execute(&sql).await.unwrap();
     session
 }
 
-async fn table(name: &str) -> Lab {
-    let lab = Lab::new(name);
+/// A store with table `t`.
+async fn table() -> InMemory {
+    let store = InMemory::new();
     let session = Session::builder().build().await.unwrap();
-    let create = format!(
-        "CREATE TABLE t (id BIGINT, v STRING) USING DELTA LOCATION '{}'",
-        lab.table()
-    );
+    let location = format!("{}t", stage(Arc::new(store.clone())));
+    let create = format!("CREATE TABLE t (id BIGINT, v STRING) USING DELTA LOCATION '{location}'");
     session.execute(&create).await.unwrap();
     session.execute("INSERT INTO t VALUES (1, 'a')").await.unwrap();
-    lab
+    store
 }
 
 /// FI-125: plans, results and history.
 #[test]
 fn plans_and_history_hold_no_options() {
     run(async {
-        let lab = table("secret-plans").await;
-        let session = attached(&lab).await;
+        let store = table().await;
+        let session = attached(Arc::new(store.clone())).await;
         for sql in [
             "EXPLAIN VERBOSE UPSERT INTO t KEYS (id) VALUES (1, 'b')",
             "EXPLAIN ANALYZE VERBOSE UPSERT INTO t KEYS (id) VALUES (1, 'c')",
@@ -89,7 +87,7 @@ fn plans_and_history_hold_no_options() {
         clean(&format!("{:?}", frame.logical_plan()), "the logical plan");
         let plan = frame.create_physical_plan().await.unwrap();
         clean(&format!("{plan:?}"), "the physical plan");
-        for path in lab.paths().await.iter().filter(|path| path.ends_with(".json")) {
+        for path in objects(&store).await.iter().filter(|path| path.ends_with(".json")) {
             let entry = lab
                 .inner
                 .get(&path.as_str().into())
@@ -107,21 +105,19 @@ fn plans_and_history_hold_no_options() {
 #[test]
 fn errors_hold_no_secrets() {
     run(async {
-        let lab = table("secret-errors").await;
-        let broken: Arc<dyn ObjectStore> =
-            Arc::new(FaultyStore::new(Arc::<InMemory>::clone(&lab.inner), 0, Moment::Before));
-        let session = attached(&lab).await;
+        let store = table().await;
+        let session = attached(Arc::new(store.clone())).await;
         assert!(!check(&session, "UPSERT INTO t KEYS (id) VALUES (1, 'x', 2)").await);
         assert!(!check(&session, "UPSERT INTO t KEYS (missing) VALUES (1, 'x')").await);
-        lab.show(broken);
-        let session = attached(&lab).await;
+        let broken = FaultyStore::new(Arc::new(store.clone()), 0, Moment::Before);
+        let session = attached(Arc::new(broken)).await;
         assert!(!check(&session, "UPSERT INTO t KEYS (id) VALUES (1, 'x')").await);
         for location in [
             "s3://bucket/t?sig=SECRETSIG",
             "s3://SECRETKEY:SECRETSIG@bucket/t",
             "abfss://c@account.dfs.core.windows.net/t?sv=1&sig=SECRETSIG",
             "https://account.blob.core.windows.net/c/t?sv=1&sig=SECRETSIG",
-            "lab://nowhere/t?sig=SECRETSIG",
+            "staged://nowhere/t?sig=SECRETSIG",
         ] {
             let sql = format!("CREATE EXTERNAL TABLE u STORED AS DELTATABLE LOCATION '{location}'");
             assert!(!check(&session, &sql).await, "{sql}");

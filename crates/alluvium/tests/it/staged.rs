@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Once};
 
 use alluvium::{LoadError, Session};
-use deltalake::{DeltaResult, DeltaTableError};
 use deltalake::logstore::{
     LogStore, LogStoreFactory, ObjectStoreFactory, ObjectStoreRef, StorageConfig, default_logstore, logstore_factories,
     object_store_factories,
 };
+use deltalake::{DeltaResult, DeltaTableError};
 use futures::TryStreamExt;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
