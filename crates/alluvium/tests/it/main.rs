@@ -4,6 +4,7 @@ mod catalog;
 mod conflicts;
 mod crashes;
 mod ddl;
+mod foreign_files;
 mod laws;
 mod laws_insert_only;
 mod laws_overwrite;
