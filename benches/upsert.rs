@@ -52,7 +52,7 @@ async fn loads(lab: &Lab, workload: &Workload, iterations: u64) -> Result<Durati
     let source = lab.source(workload)?;
     let mut elapsed = Duration::ZERO;
     for _ in 0..iterations {
-        let table = lab.fresh_table()?;
+        let table = lab.fresh_table(true)?;
         elapsed += Engine::Alluvium.load(workload, table.path(), &source, None).await?;
     }
     Ok(elapsed)

@@ -115,7 +115,7 @@ impl Runs {
     }
 
     async fn once(&mut self, workload: &Workload, options: &Options, lab: &Lab, source: &Path) -> Result {
-        let table = lab.fresh_table()?;
+        let table = lab.fresh_table(self.engine.deletion_vectors())?;
         let elapsed = self
             .engine
             .load(workload, table.path(), source, options.memory_limit)
@@ -172,7 +172,7 @@ fn peak_of(engine: Engine, workload: &Workload, options: &Options, directory: &P
 
 async fn print_peak(engine: Engine, options: &Options, lab: &Lab) -> Result {
     let workload = options.workload.first().ok_or("no workload")?;
-    let (source, table) = (lab.source(workload)?, lab.fresh_table()?);
+    let (source, table) = (lab.source(workload)?, lab.fresh_table(engine.deletion_vectors())?);
     memory::reset_peak();
     engine
         .load(workload, table.path(), &source, options.memory_limit)

@@ -50,8 +50,9 @@ impl Options {
     /// Ours first, then the others.
     pub fn engines(&self) -> Vec<Engine> {
         let others = self.against.iter().copied().filter(|_| !self.only_ours);
-        std::iter::once(Engine::Alluvium)
-            .chain(others.filter(|e| *e != Engine::Alluvium))
+        [Engine::Alluvium, Engine::AlluviumRewrite]
+            .into_iter()
+            .chain(others.filter(|e| !e.is_ours()))
             .collect()
     }
 

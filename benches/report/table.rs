@@ -40,15 +40,17 @@ pub fn heading(options: &Options) {
     if cfg!(debug_assertions) {
         println!("This is a debug build: its times say nothing.\n");
     }
-    println!("| workload | engine | median s | x ours | peak MiB | MiB written | files + | files - | result |");
-    println!("|---|---|---:|---:|---:|---:|---:|---:|---|");
+    println!(
+        "| workload | engine | median s | x ours | peak MiB | MiB written | files + | files - | vectors | result |"
+    );
+    println!("|---|---|---:|---:|---:|---:|---:|---:|---:|---|");
 }
 
 /// One row of the table.
 pub fn print(line: &Line) {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     println!(
-        "| {} {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        "| {} {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
         line.workload.name,
         line.workload.title,
         line.engine.name(),
@@ -58,6 +60,7 @@ pub fn print(line: &Line) {
         mebibytes(line.changes.bytes_written),
         line.changes.files_added,
         line.changes.files_removed,
+        line.changes.vectors,
         if line.fault.is_some() { "FAILED" } else { "checked" },
     );
 }

@@ -1,5 +1,6 @@
 //! What a load left behind: files by the log, rows by a reader that did not write them.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
@@ -18,7 +19,9 @@ pub struct Changes {
     pub files_added: u64,
     /// Data files removed.
     pub files_removed: u64,
-    /// Bytes of the files added.
+    /// Files that stay with another deletion vector.
+    pub vectors: u64,
+    /// Bytes of the files and vectors added.
     pub bytes_written: u64,
 }
 
@@ -30,14 +33,26 @@ pub struct Changes {
 pub fn changes(directory: &Path, version: u64) -> Result<Changes> {
     let log = directory.join("_delta_log").join(format!("{version:020}.json"));
     let mut changes = Changes::default();
-    for line in fs::read_to_string(log)?.lines() {
-        let action: Value = serde_json::from_str(line)?;
-        if let Some(add) = action.get("add") {
+    let entry = fs::read_to_string(log)?;
+    let actions: Vec<Value> = entry
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<std::result::Result<_, _>>()?;
+    let removed: HashSet<&Value> = actions
+        .iter()
+        .filter_map(|action| action.pointer("/remove/path"))
+        .collect();
+    for add in actions.iter().filter_map(|action| action.get("add")) {
+        let number = |pointer: &str| add.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+        if add.get("path").is_some_and(|path| removed.contains(path)) {
+            changes.vectors += 1;
+            changes.bytes_written += number("/deletionVector/sizeInBytes");
+        } else {
             changes.files_added += 1;
-            changes.bytes_written += add.get("size").and_then(Value::as_u64).unwrap_or(0);
+            changes.bytes_written += number("/size");
         }
-        changes.files_removed += u64::from(action.get("remove").is_some());
     }
+    changes.files_removed = u64::try_from(removed.len())?.saturating_sub(changes.vectors);
     Ok(changes)
 }
 

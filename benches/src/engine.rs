@@ -21,8 +21,10 @@ use crate::workload::{Load, Workload};
 /// An engine, with the way it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
-    /// `UPSERT INTO` and `INSERT ONLY INTO`.
+    /// `UPSERT INTO` and `INSERT ONLY INTO` on a table with deletion vectors.
     Alluvium,
+    /// The same on a table without: files with changed rows are written again.
+    AlluviumRewrite,
     /// deltalake's merge as a careful user writes it: the source is asked for its range of keys, the range is part of
     /// the condition, and the source streams.
     MergeRange,
@@ -34,8 +36,9 @@ pub enum Engine {
 
 impl Engine {
     /// Every engine.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Alluvium,
+        Self::AlluviumRewrite,
         Self::MergeRange,
         Self::MergeFilter,
         Self::MergeStreaming,
@@ -45,6 +48,7 @@ impl Engine {
     pub fn name(self) -> &'static str {
         match self {
             Self::Alluvium => "alluvium",
+            Self::AlluviumRewrite => "alluvium-rewrite",
             Self::MergeRange => "merge-range",
             Self::MergeFilter => "merge-filter",
             Self::MergeStreaming => "merge-streaming",
@@ -54,6 +58,16 @@ impl Engine {
     /// The engine of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|engine| engine.name() == name)
+    }
+
+    /// Whether its tables have deletion vectors.
+    pub fn deletion_vectors(self) -> bool {
+        self == Self::Alluvium
+    }
+
+    /// Whether it is ours.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Self::Alluvium | Self::AlluviumRewrite)
     }
 
     /// Loads `source` into `table` and tells how long that took, from opening the table to the commit. The session is
@@ -70,7 +84,7 @@ impl Engine {
         memory_limit: Option<usize>,
     ) -> Result<Duration> {
         match self {
-            Self::Alluvium => ours(workload, table, source, memory_limit).await,
+            Self::Alluvium | Self::AlluviumRewrite => ours(workload, table, source, memory_limit).await,
             _ => self.merge(workload, table, source, memory_limit).await,
         }
     }

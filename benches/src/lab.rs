@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use datafusion::arrow::datatypes::SchemaRef;
+use deltalake::TableProperty;
 use deltalake::kernel::engine::arrow_conversion::TryIntoKernel;
 use deltalake::kernel::{Action, StructType};
 use deltalake::operations::create::CreateBuilder;
@@ -33,10 +34,11 @@ pub struct Shape {
 }
 
 impl Shape {
-    fn name(&self) -> String {
+    fn name(&self, vectors: bool) -> String {
+        let with = if vectors { "-with-vectors" } else { "" };
         match self.by_day {
-            true => format!("table-{}-by-day", self.rows),
-            false => format!("table-{}-in-{}", self.rows, self.files),
+            true => format!("table-{}-by-day{with}", self.rows),
+            false => format!("table-{}-in-{}{with}", self.rows, self.files),
         }
     }
 
@@ -64,11 +66,16 @@ impl Lab {
             directory: directory.canonicalize()?,
             shape,
         };
-        if !lab.base().is_dir() {
-            // Under another name until it is complete: a run that was stopped leaves nothing that looks whole.
+        // Under another name until it is complete: a run that was stopped leaves nothing that looks whole.
+        if !lab.base(false).is_dir() {
             let unfinished = tempfile::tempdir_in(&lab.directory)?;
             write_table(unfinished.path(), shape).await?;
-            fs::rename(unfinished.keep(), lab.base())?;
+            fs::rename(unfinished.keep(), lab.base(false))?;
+        }
+        if !lab.base(true).is_dir() {
+            let unfinished = tempfile::tempdir_in(&lab.directory)?;
+            with_vectors(&lab.base(false), unfinished.path(), shape).await?;
+            fs::rename(unfinished.keep(), lab.base(true))?;
         }
         Ok(lab)
     }
@@ -78,8 +85,8 @@ impl Lab {
         self.shape
     }
 
-    fn base(&self) -> PathBuf {
-        self.directory.join(self.shape.name())
+    fn base(&self, vectors: bool) -> PathBuf {
+        self.directory.join(self.shape.name(vectors))
     }
 
     /// The Parquet file with the source of `workload`, made if it is missing.
@@ -99,14 +106,15 @@ impl Lab {
         Ok(path)
     }
 
-    /// A copy of the base table that goes away with its owner. Data files are linked: no engine changes a file.
+    /// A copy of the base table that goes away with its owner, with or without deletion vectors turned on. Data files
+    /// are linked: no engine changes a file.
     ///
     /// # Errors
     ///
     /// When the copy cannot be written.
-    pub fn fresh_table(&self) -> Result<TempDir> {
+    pub fn fresh_table(&self, vectors: bool) -> Result<TempDir> {
         let copy = tempfile::Builder::new().prefix("run-").tempdir_in(&self.directory)?;
-        copy_tree(&self.base(), copy.path())?;
+        copy_tree(&self.base(vectors), copy.path())?;
         Ok(copy)
     }
 }
@@ -154,6 +162,29 @@ async fn write_table(directory: &Path, shape: Shape) -> Result {
         .with_columns(columns.fields().cloned())
         .with_partition_columns(shape.partition_columns())
         .with_actions(actions)
+        .await?;
+    Ok(())
+}
+
+/// The files of the table in `from` as a table in `to` that has deletion vectors turned on.
+async fn with_vectors(from: &Path, to: &Path, shape: Shape) -> Result {
+    copy_tree(from, to)?;
+    fs::remove_dir_all(to.join("_delta_log"))?;
+    let table = deltalake::open_table(table_url(from)?).await?;
+    let snapshot = table.snapshot()?.snapshot();
+    // Nothing else of the library gives actions back.
+    #[expect(deprecated)]
+    let files = snapshot
+        .try_log_data()?
+        .into_iter()
+        .map(|file| Action::Add(file.add_action()));
+    let columns: StructType = snapshot.arrow_schema().as_ref().try_into_kernel()?;
+    CreateBuilder::new()
+        .with_location(table_url(to)?.as_str())
+        .with_columns(columns.fields().cloned())
+        .with_partition_columns(shape.partition_columns())
+        .with_configuration_property(TableProperty::EnableDeletionVectors, Some("true"))
+        .with_actions(files.collect::<Vec<_>>())
         .await?;
     Ok(())
 }
@@ -206,9 +237,11 @@ mod tests {
                 by_day,
             };
             let lab = Lab::open(directory.path(), shape).await.unwrap();
-            let copy = lab.fresh_table().unwrap();
-            assert_eq!(check::changes(copy.path(), 0).unwrap().files_added, files);
-            assert_eq!(check::content(copy.path()).await.unwrap().rows, 1_000);
+            for vectors in [false, true] {
+                let copy = lab.fresh_table(vectors).unwrap();
+                assert_eq!(check::changes(copy.path(), 0).unwrap().files_added, files);
+                assert_eq!(check::content(copy.path()).await.unwrap().rows, 1_000);
+            }
         }
     }
 }

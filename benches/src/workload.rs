@@ -61,7 +61,7 @@ pub struct Expected {
 }
 
 /// Every workload, by name.
-pub const WORKLOADS: [Workload; 5] = [
+pub const WORKLOADS: [Workload; 7] = [
     Workload {
         name: "w1",
         title: "upsert, 1 % scattered",
@@ -93,6 +93,22 @@ pub const WORKLOADS: [Workload; 5] = [
         size: Size::OneIn(20),
         known_in_ten: 9,
         place: Place::Scattered,
+    },
+    Workload {
+        name: "w4c",
+        title: "insert only, 5 % recent replayed",
+        load: Load::InsertOnly,
+        size: Size::OneIn(20),
+        known_in_ten: 9,
+        place: Place::Recent,
+    },
+    Workload {
+        name: "w5",
+        title: "insert only, 5 % all new",
+        load: Load::InsertOnly,
+        size: Size::OneIn(20),
+        known_in_ten: 0,
+        place: Place::Recent,
     },
     Workload {
         name: "w10",

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use alluvium::Session;
+use alluvium::{LoadOptions, Session};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -25,12 +25,14 @@ pub enum Engine {
     Tiny,
     /// One partition on one thread.
     Serial,
+    /// As `Local`, but tables are made with deletion vectors, as they are by default.
+    Dv,
 }
 
 impl Engine {
     /// Every engine.
     pub fn all() -> &'static [Engine] {
-        &[Engine::Local, Engine::Tiny, Engine::Serial]
+        &[Engine::Local, Engine::Tiny, Engine::Serial, Engine::Dv]
     }
 
     /// The label for `onlyif` and `skipif`.
@@ -39,6 +41,7 @@ impl Engine {
             Engine::Local => "local",
             Engine::Tiny => "tiny",
             Engine::Serial => "serial",
+            Engine::Dv => "dv",
         }
     }
 
@@ -63,9 +66,11 @@ impl Engine {
     }
 
     fn config(self) -> SessionConfig {
-        let config = SessionConfig::new();
+        let mut config = SessionConfig::new();
+        LoadOptions::register(config.options_mut());
+        let config = config.set_bool("alluvium.deletion_vectors", self == Engine::Dv);
         match self {
-            Engine::Local => config.with_target_partitions(2),
+            Engine::Local | Engine::Dv => config.with_target_partitions(2),
             Engine::Serial => config.with_target_partitions(1),
             Engine::Tiny => config
                 .with_target_partitions(4)
@@ -79,7 +84,7 @@ impl Engine {
         let builder = RuntimeEnvBuilder::new();
         let builder = match self {
             Engine::Tiny => builder.with_memory_pool(Arc::new(FairSpillPool::new(TINY_MEMORY))),
-            Engine::Local | Engine::Serial => builder,
+            Engine::Local | Engine::Serial | Engine::Dv => builder,
         };
         builder.build_arc()
     }

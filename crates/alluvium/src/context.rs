@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use alluvium_core::script::{ScriptItem, Stmt, parse_script};
 use alluvium_core::{Effect, LoadError, Registry, Result, SqlState, StatementKind};
+use alluvium_delta::LoadOptions;
 use async_trait::async_trait;
 use datafusion::execution::context::{SQLOptions, SessionContext};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
@@ -59,7 +60,9 @@ pub(crate) fn install_in(mut state: SessionState, own: Vec<Arc<dyn StatementKind
     let mut registry = Registry::new(builtin());
     own.into_iter().for_each(|kind| registry.register(kind));
     state.config_mut().set_extension(Arc::new(registry));
-    state.config_mut().options_mut().sql_parser.collect_spans = true;
+    let options = state.config_mut().options_mut();
+    options.sql_parser.collect_spans = true;
+    LoadOptions::register(options);
     let planner = Arc::new(LoadQueryPlanner::new(Arc::clone(state.query_planner())));
     let builder = SessionStateBuilder::new_from_existing(state).with_query_planner(planner);
     let state = catalog::with_type_planner(builder).build();

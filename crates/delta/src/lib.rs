@@ -1,6 +1,8 @@
 //! The only crate that knows Delta Lake: opening tables, reading them for a load, writing and committing.
 
+pub mod compare;
 pub mod history;
+mod options;
 pub mod provider;
 pub mod repin;
 pub mod scan;
@@ -8,6 +10,7 @@ mod storable;
 pub mod table;
 pub mod write;
 
+pub use options::LoadOptions;
 pub use provider::DeltaTable;
 pub use scan::TargetScan;
 pub use storable::storable_type;

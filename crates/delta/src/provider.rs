@@ -11,8 +11,8 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use deltalake::delta_datafusion::{DeltaScanConfig, DeltaScanNext};
 
-use crate::scan::register_store;
-use crate::table::{TableHandle, TableSnapshot};
+use crate::scan::{TargetScan, register_store};
+use crate::table::{TableHandle, TableSnapshot, features};
 use crate::write::insert;
 
 /// A Delta table at the version it had when its name was looked up.
@@ -43,6 +43,14 @@ impl DeltaTable {
         Self::new(Arc::clone(&self.handle), snapshot)
     }
 
+    /// Our own reader, for tables with deletion vectors: deltalake reads those in one stream and without filters.
+    fn own_reader(&self) -> alluvium_core::Result<Option<TargetScan>> {
+        let files = self.snapshot.loaded_files()?;
+        let vectors = files.tasks.iter().any(|file| file.deletion_vector.is_some());
+        let known = vectors && features::check_writable(&self.snapshot).is_ok();
+        Ok(known.then(|| TargetScan::new(Arc::clone(&self.snapshot))))
+    }
+
     /// deltalake's reader of the snapshot, which knows every table feature that can be read.
     fn reader(&self) -> Result<DeltaScanNext> {
         let config = DeltaScanConfig {
@@ -65,7 +73,10 @@ impl TableProvider for DeltaTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        self.reader()?.supports_filters_pushdown(filters)
+        match self.own_reader()? {
+            Some(own) => own.supports_filters_pushdown(filters),
+            None => self.reader()?.supports_filters_pushdown(filters),
+        }
     }
 
     async fn scan(
@@ -78,12 +89,16 @@ impl TableProvider for DeltaTable {
         // Finds paths that lead out of the table before anything is read.
         self.snapshot.loaded_files()?;
         register_store(&self.snapshot, state.runtime_env())?;
-        let reader = self.reader()?;
-        // deltalake puts partition columns last.
-        let (ours, theirs) = (self.schema(), reader.schema());
+        let ours = self.schema();
         let wanted = projection
             .cloned()
             .unwrap_or_else(|| (0..ours.fields().len()).collect());
+        if let Some(own) = self.own_reader()? {
+            return own.scan(state, Some(&wanted), filters, limit).await;
+        }
+        // deltalake puts partition columns last.
+        let reader = self.reader()?;
+        let theirs = reader.schema();
         let moved = wanted.iter().map(|index| theirs.index_of(ours.field(*index).name()));
         let moved = moved.collect::<Result<Vec<_>, _>>()?;
         reader.scan(state, Some(&moved), filters, limit).await

@@ -12,6 +12,7 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::logical_expr::{Extension, LogicalPlan, TableScan};
 use url::Url;
 
+use crate::compare::CompareNode;
 use crate::provider::DeltaTable;
 use crate::scan::TargetScan;
 use crate::table::{TableHandle, TableSnapshot};
@@ -115,6 +116,14 @@ fn replace_load(
     extension: Extension,
     snapshots: &HashMap<Url, Arc<TableSnapshot>>,
 ) -> Result<Transformed<LogicalPlan>> {
+    if let Some(compare) = extension.node.as_any().downcast_ref::<CompareNode>() {
+        let spec = compare.spec();
+        let Some(snapshot) = snapshots.get(spec.snapshot().location()) else {
+            return Ok(Transformed::no(LogicalPlan::Extension(extension)));
+        };
+        let node = CompareNode::try_new(compare.input().clone(), spec.repinned(Arc::clone(snapshot)))?;
+        return Ok(Transformed::yes(node.into_plan()));
+    }
     let load = extension.node.as_any().downcast_ref::<LoadNode>();
     let base = load.and_then(|load| load.spec().target.base.as_ref());
     let (Some(load), Some(snapshot)) = (load, base.and_then(|base| snapshots.get(base.location()))) else {

@@ -54,7 +54,7 @@ impl ScalarUDFImpl for Changed {
 }
 
 /// Row by row, whether the values differ.
-fn distinct(left: &ArrayRef, right: &ArrayRef) -> Result<BooleanArray> {
+pub fn distinct(left: &ArrayRef, right: &ArrayRef) -> Result<BooleanArray> {
     match left.data_type() {
         DataType::Float16 | DataType::Float32 | DataType::Float64 => Ok(cmp::distinct(
             &floats::normalize_array(left)?,

@@ -30,8 +30,15 @@ pub trait LoadClauses: ClauseSet + fmt::Debug + Send + Sync + 'static {
 pub struct LoadKind<C>(PhantomData<fn() -> C>);
 
 impl<C> LoadKind<C> {
-    pub(crate) fn new() -> Self {
+    /// The kind, to be registered.
+    pub fn new() -> Self {
         Self(PhantomData)
+    }
+}
+
+impl<C> Default for LoadKind<C> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

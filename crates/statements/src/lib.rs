@@ -1,6 +1,6 @@
 //! The load statements: one folder each, from the grammar of its clauses to a plan. They know tables, but not sessions.
 
-mod bind;
+pub mod bind;
 pub mod insert_only;
 pub mod kind;
 pub mod merge_overwrite;

@@ -69,7 +69,7 @@ fn execute_retries_until_it_wins() {
     });
 }
 
-/// The same new key from two sides is one row.
+/// FI-100: the same new key from two sides is one row.
 #[test]
 fn one_new_key_is_one_row() {
     run(async {
@@ -119,7 +119,7 @@ fn insert_only_is_no_blind_append() {
     });
 }
 
-/// A row that is appended into a window while the window is replaced goes, too.
+/// FI-099: a row that is appended into a window while the window is replaced goes, too.
 #[test]
 fn a_window_takes_what_was_appended_meanwhile() {
     run(async {
@@ -139,7 +139,7 @@ fn a_window_takes_what_was_appended_meanwhile() {
     });
 }
 
-/// Loads of different partitions do not disturb each other.
+/// FI-091: loads of different partitions do not disturb each other.
 #[test]
 fn disjoint_partitions_both_commit() {
     run(async {
@@ -176,7 +176,7 @@ fn disjoint_partitions_both_commit() {
     });
 }
 
-/// A session that tries once gives up at the first conflict.
+/// FI-094: a session that tries once gives up at the first conflict.
 #[test]
 fn attempts_can_be_limited() {
     run(async {

@@ -28,14 +28,15 @@ const LOADS: &[&str] = &[
 const BATCH: &str = "VALUES (1, 1, 'new'), (2, 0, 'gone'), (6, 0, 'added'), (7, 1, 'added')";
 
 /// A warehouse with what the loads change, each table of two files.
-async fn warehouse() -> InMemory {
+async fn warehouse(vectors: bool) -> InMemory {
     let store = InMemory::new();
     let session = session_on(Arc::new(store.clone())).await;
+    let vectors = format!("'delta.enableDeletionVectors' = '{vectors}'");
     for table in ["t", "h"] {
         // The load's own commit is one that a checkpoint follows.
         let create = format!(
             "CREATE TABLE {table} (id BIGINT, g BIGINT, v STRING, __valid_from TIMESTAMP, __valid_to TIMESTAMP, \
-             __is_current BOOLEAN) USING DELTA TBLPROPERTIES ('delta.checkpointInterval' = '4')"
+             __is_current BOOLEAN) USING DELTA TBLPROPERTIES ({vectors}, 'delta.checkpointInterval' = '4')"
         );
         let create = match table {
             "h" => create,
@@ -96,8 +97,8 @@ struct Sweep {
 }
 
 impl Sweep {
-    async fn new(sql: &'static str) -> Self {
-        let warehouse = warehouse().await;
+    async fn new(sql: &'static str, vectors: bool) -> Self {
+        let warehouse = warehouse(vectors).await;
         let clean = warehouse.fork();
         if let Err(e) = load(Arc::new(clean.clone()), sql).await {
             panic!("{sql}: {}", shown(&e));
@@ -227,9 +228,9 @@ impl Shape {
     }
 }
 
-async fn sweep(shape: Shape, fewest: usize) {
+async fn sweep(shape: Shape, vectors: bool, fewest: usize) {
     for sql in LOADS {
-        let sweep = Sweep::new(sql).await;
+        let sweep = Sweep::new(sql, vectors).await;
         let mut at = 0;
         while sweep.fails(shape, at).await {
             at += 1;
@@ -242,9 +243,9 @@ async fn sweep(shape: Shape, fewest: usize) {
 #[test]
 fn a_crash_at_any_write_leaves_old_or_new() {
     run(async {
-        for moment in [Moment::Before, Moment::After] {
+        for (moment, vectors) in [(Moment::Before, true), (Moment::After, true), (Moment::Before, false)] {
             // A data file and a log entry at least.
-            sweep(Shape::Crash(moment), 2).await;
+            sweep(Shape::Crash(moment), vectors, 2).await;
         }
     });
 }
@@ -253,8 +254,8 @@ fn a_crash_at_any_write_leaves_old_or_new() {
 #[test]
 fn an_unclear_write_loses_no_file_that_the_log_names() {
     run(async {
-        for moment in [Moment::Before, Moment::After] {
-            sweep(Shape::OneWrite(moment), 2).await;
+        for (moment, vectors) in [(Moment::Before, false), (Moment::After, true)] {
+            sweep(Shape::OneWrite(moment), vectors, 2).await;
         }
     });
 }
@@ -262,15 +263,16 @@ fn an_unclear_write_loses_no_file_that_the_log_names() {
 /// Any request fails, reads and listings too.
 #[test]
 fn a_failed_request_changes_nothing_or_is_survived() {
-    run(async { sweep(Shape::OneRequest, 6).await });
+    run(async { sweep(Shape::OneRequest, true, 6).await });
 }
 
 /// A future that is dropped while any request is under way takes its files with it, unless it has committed.
 #[test]
 fn a_statement_cancelled_anywhere_leaves_old_or_new() {
     run(async {
-        for sql in LOADS {
-            let sweep = Sweep::new(sql).await;
+        for (index, sql) in LOADS.iter().enumerate() {
+            // One kind of table and the other, in turn.
+            let sweep = Sweep::new(sql, index % 2 == 0).await;
             let mut at = 0;
             while sweep.is_cancelled(at).await {
                 at += 1;

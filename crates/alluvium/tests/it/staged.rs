@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Once};
 
 use alluvium::{LoadError, Session};
-use deltalake::DeltaResult;
 use deltalake::logstore::{
     LogStore, LogStoreFactory, ObjectStoreFactory, ObjectStoreRef, StorageConfig, default_logstore, logstore_factories,
     object_store_factories,
 };
+use deltalake::{DeltaResult, DeltaTableError};
 use futures::TryStreamExt;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
@@ -24,7 +24,8 @@ struct Factory;
 
 impl ObjectStoreFactory for Factory {
     fn parse_url_opts(&self, url: &Url, _: &StorageConfig) -> DeltaResult<(ObjectStoreRef, Path)> {
-        let store = Arc::clone(&STORES.lock().unwrap()[url.host_str().unwrap()]);
+        let store = STORES.lock().unwrap().get(url.host_str().unwrap_or_default()).cloned();
+        let store = store.ok_or_else(|| DeltaTableError::InvalidTableLocation(url.to_string()))?;
         Ok((store, Path::from_url_path(url.path())?))
     }
 }

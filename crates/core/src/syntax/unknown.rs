@@ -88,13 +88,12 @@ const FOREIGN: &[(&str, &str)] = &[
 impl Cursor<'_, '_> {
     /// The error about the next token, which begins no clause of `statement`.
     pub(super) fn unknown_clause(&self, statement: &str, expected: &str) -> LoadError {
+        let error = self.expected(expected);
+        if let Some(hint) = self.foreign() {
+            return error.hint(hint);
+        }
         if let Some(error) = self.clause_of_another(statement) {
             return error;
-        }
-        let error = self.expected(expected);
-        let foreign = FOREIGN.iter().find(|(phrase, _)| self.peek(phrase));
-        if let Some((_, hint)) = foreign {
-            return error.hint(*hint);
         }
         if self.peek("ON") {
             return error.hint("Rows are matched by equal keys: write KEYS (column, ..).");
@@ -107,6 +106,14 @@ impl Cursor<'_, '_> {
             true => error.hint(format!("{clauses} As an alias this word needs AS before it.")),
             false => error.hint(clauses),
         }
+    }
+
+    /// What to write instead of another system's word, unless it only begins a clause of another statement of ours.
+    fn foreign(&self) -> Option<&'static str> {
+        let (phrase, hint) = FOREIGN.iter().find(|(phrase, _)| self.peek(phrase))?;
+        let mut ours = self.registry().kinds().iter().flat_map(|kind| kind.clauses());
+        let begins_ours = ours.any(|other| other.len() > phrase.len() && self.peek(other));
+        (!begins_ours).then_some(*hint)
     }
 
     fn clause_of_another(&self, statement: &str) -> Option<LoadError> {

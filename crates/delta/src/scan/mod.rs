@@ -24,7 +24,10 @@ pub use desc::ScanDesc;
 pub use exec::{LoadDeltaScanExec, ScanPlan};
 pub use provider::{TargetScan, register_store};
 pub use prune::may_match;
+pub(crate) use reader::Reader;
 pub use rewrite::rewrite_scan;
+pub(crate) use tasks::ScanTask;
+pub(crate) use vectors::read as read_vector;
 pub use window::wholly_inside;
 
 /// Counter of [`LoadDeltaScanExec`]: files that were not opened, for their statistics rule out every row asked for.

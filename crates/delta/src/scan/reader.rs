@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::memory::DataSourceExec;
 use datafusion::common::DataFusionError;
 use datafusion::common::config::TableParquetOptions;
-use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::parquet::{CachedParquetFileReaderFactory, ParquetRowSelection};
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, FileSource, ParquetSource};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
@@ -28,7 +28,7 @@ use crate::scan::{ScanDesc, vectors};
 
 /// Reads certain columns of the files of one table.
 #[derive(Debug, Clone)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     desc: Arc<ScanDesc>,
     layout: TableSchema,
     /// The columns to read, as indices into `layout`.
@@ -40,7 +40,7 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Reads the columns at `projection` of [`ScanDesc::output_schema`].
-    pub(super) fn try_new(desc: Arc<ScanDesc>, projection: &[usize]) -> Result<Self> {
+    pub(crate) fn try_new(desc: Arc<ScanDesc>, projection: &[usize]) -> Result<Self> {
         let layout = desc.file_layout();
         let output = Arc::new(desc.output_schema().project(projection)?);
         let indices = output.fields().iter().map(|f| layout.table_schema().index_of(f.name()));
@@ -95,7 +95,7 @@ impl Reader {
 
     /// The rows of `tasks` in their order. `filters` (see [`Self::usable`]) may leave rows out, or not; with `late`
     /// they do.
-    pub(super) fn stream(
+    pub(crate) fn stream(
         &self,
         tasks: Vec<ScanTask>,
         filters: Vec<Arc<dyn PhysicalExpr>>,
@@ -199,6 +199,10 @@ impl Reader {
             version: None,
         };
         let file = PartitionedFile::new_from_meta(meta).with_partition_values(values);
+        let file = match &task.rows {
+            Some(rows) => file.with_extension(ParquetRowSelection::new(rows.clone())),
+            None => file,
+        };
         Ok(match task.range {
             Some((start, end)) => file.with_range(start, end),
             None => file,

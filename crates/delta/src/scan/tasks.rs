@@ -9,6 +9,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{Field, Int64Type, Schema, SchemaRef, UInt32Type, UInt64Type};
 use datafusion::common::ScalarValue;
+use datafusion::parquet::arrow::arrow_reader::RowSelection;
 use deltalake::kernel::DeletionVectorDescriptor;
 
 use crate::scan::ScanDesc;
@@ -18,12 +19,14 @@ use crate::table::stats::{ColumnBounds, FileStats};
 
 /// What a scan reads of one file.
 #[derive(Debug, Clone)]
-pub(super) struct ScanTask {
+pub(crate) struct ScanTask {
     pub(super) ordinal: u32,
     pub(super) path: String,
     pub(super) size: u64,
     /// Read only the row groups that begin in these bytes.
     pub(super) range: Option<(i64, i64)>,
+    /// Read only these rows.
+    pub(super) rows: Option<RowSelection>,
     pub(super) modification_time: i64,
     pub(super) partition_values: Vec<ScalarValue>,
     pub(super) deletion_vector: Option<DeletionVectorDescriptor>,
@@ -36,9 +39,21 @@ impl From<&FileTask> for ScanTask {
             path: task.path.clone(),
             size: task.size,
             range: None,
+            rows: None,
             modification_time: task.modification_time,
             partition_values: task.partition_values.clone(),
             deletion_vector: task.deletion_vector.clone(),
+        }
+    }
+}
+
+impl ScanTask {
+    /// Certain rows of a file, whether its deletion vector has them or not.
+    pub(crate) fn of_rows(task: &FileTask, rows: RowSelection) -> Self {
+        Self {
+            rows: Some(rows),
+            deletion_vector: None,
+            ..Self::from(task)
         }
     }
 }
@@ -154,6 +169,7 @@ pub(super) fn decode(desc: &ScanDesc, batch: &RecordBatch) -> Result<Vec<ScanTas
                 (0, end) if u64::try_from(end) == Ok(sizes.value(row)) => None,
                 range => Some(range),
             },
+            rows: None,
             modification_time: modified.value(row),
             partition_values: values.collect::<Result<_, _>>()?,
             deletion_vector: vector.map_err(|e| LoadError::internal(e.to_string()))?,

@@ -1,6 +1,7 @@
 //! Deletion vectors: rows of a file that are no longer part of the table.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use alluvium_core::{LoadError, Result, SqlState};
@@ -12,14 +13,14 @@ use datafusion::execution::TaskContext;
 use delta_kernel::actions::deletion_vector::DeletionVectorDescriptor as KernelDescriptor;
 use delta_kernel::{DeltaResult, FileMeta, FileSlice, StorageHandler};
 use deltalake::kernel::DeletionVectorDescriptor;
-use object_store::ObjectStoreExt;
+use object_store::ObjectStore;
 use roaring::RoaringTreemap;
 use url::Url;
 
 use crate::scan::ScanDesc;
 
 /// Reads the deleted positions that `descriptor` describes.
-pub(super) async fn read(
+pub(crate) async fn read(
     desc: &ScanDesc,
     descriptor: &DeletionVectorDescriptor,
     ctx: &TaskContext,
@@ -31,7 +32,7 @@ pub(super) async fn read(
         )
         .detail(cause.to_owned())
     };
-    let kernel = KernelDescriptor::try_from(descriptor.clone()).map_err(|e| damaged(&e.to_string()))?;
+    let mut kernel = KernelDescriptor::try_from(descriptor.clone()).map_err(|e| damaged(&e.to_string()))?;
     let mut fetched = Fetched::default();
     if let Some(url) = kernel
         .absolute_path(&desc.location)
@@ -40,12 +41,14 @@ pub(super) async fn read(
         let path = url.as_str().strip_prefix(desc.location.as_str());
         let path = path.ok_or_else(|| damaged("It is outside the table."))?;
         let store = ctx.runtime_env().object_store(desc.store_url()?)?;
-        let got = store
-            .get(&desc.path_of(path)?)
+        let (version, vector) = ranges(descriptor).ok_or_else(|| damaged("Its place in the file is not possible."))?;
+        let parts = store
+            .get_ranges(&desc.path_of(path)?, &[version, vector])
             .await
             .map_err(|e| damaged(&e.to_string()))?;
-        let bytes = got.bytes().await.map_err(|e| damaged(&e.to_string()))?;
-        fetched.0.insert(url, bytes);
+        // A file may hold the vectors of many others: only this one is fetched, and stands in its file as if it were alone.
+        kernel.offset = Some(1);
+        fetched.0.insert(url, parts.concat().into());
     }
     // On a thread of its own: kernel panics on some kinds of damage, and that must not end the process.
     let root = desc.location.clone();
@@ -56,6 +59,15 @@ pub(super) async fn read(
         Ok(treemap) => treemap.map_err(|e| damaged(&e.to_string())),
         Err(_) => Err(damaged("It is shorter than it says.")),
     }
+}
+
+/// Where the version byte of the file is, and the vector with its length before and its checksum behind it.
+fn ranges(descriptor: &DeletionVectorDescriptor) -> Option<(Range<u64>, Range<u64>)> {
+    let begin = u64::try_from(descriptor.offset.unwrap_or(1))
+        .ok()
+        .filter(|begin| *begin > 0)?;
+    let length = u64::try_from(descriptor.size_in_bytes).ok()?;
+    Some((0..1, begin..begin + 4 + length + 4))
 }
 
 /// Drops the rows of `batch` whose position (column `row`) is in `deleted`.

@@ -22,7 +22,6 @@ const HONOURED: &[&str] = &[
 
 /// Properties that turn on something we do not do, with the feature's name.
 const REFUSED_WHEN_TRUE: &[(&str, &str)] = &[
-    ("delta.enableDeletionVectors", "deletionVectors"),
     ("delta.enableRowTracking", "rowTracking"),
     ("delta.enableInCommitTimestamps", "inCommitTimestamp"),
     ("delta.enableTypeWidening", "typeWidening"),
@@ -51,15 +50,8 @@ pub fn check_writable(snapshot: &TableSnapshot) -> Result<()> {
     check_protocol(snapshot)?;
     check_properties(snapshot)?;
     check_columns(snapshot)?;
-    let files = snapshot.loaded_files()?;
-    match files.tasks.iter().any(|file| file.deletion_vector.is_some()) {
-        true => Err(refused(
-            snapshot,
-            "deletionVectors",
-            "Some of its files have a deletion vector.",
-        )),
-        false => Ok(()),
-    }
+    snapshot.loaded_files()?;
+    Ok(())
 }
 
 fn check_protocol(snapshot: &TableSnapshot) -> Result<()> {

@@ -7,7 +7,7 @@ use alluvium_core::secrets::redact;
 use alluvium_core::{LoadError, Result, SqlState};
 use datafusion::arrow::array::{Array, AsArray, RecordBatch, UInt32Array};
 use datafusion::common::{ScalarValue, Statistics};
-use deltalake::kernel::{DeletionVectorDescriptor, LogicalFileView, Remove, StorageType};
+use deltalake::kernel::{Add, DeletionVectorDescriptor, LogicalFileView, Remove, StorageType};
 
 use crate::table::stats::FileStats;
 use crate::table::{TableSnapshot, partition, storage_error};
@@ -33,6 +33,8 @@ pub struct FileTask {
     pub deletion_vector: Option<DeletionVectorDescriptor>,
     /// Whether a remove action spells the path as the log does. Where it does not, the file cannot be removed safely.
     pub removable: bool,
+    /// Where it is in the loaded log.
+    log_row: u32,
     stats: Arc<FileStats>,
 }
 
@@ -99,6 +101,20 @@ pub(super) fn load(snapshot: &TableSnapshot) -> Result<Files> {
     assemble(snapshot, found, &actions)
 }
 
+impl TableSnapshot {
+    /// The action that put `file` into the table, as a new one would spell it.
+    pub(crate) fn add_action(&self, file: &FileTask) -> Result<Add> {
+        let reading = |e| storage_error(&format!("reading the file list of table \"{}\"", self.name()), e);
+        let row = usize::try_from(file.log_row).unwrap_or(usize::MAX);
+        let view = self.eager().try_log_data().map_err(reading)?.into_iter().nth(row);
+        let view = view.filter(|view| view.path() == file.path.as_str());
+        let view = view.ok_or_else(|| LoadError::internal(format!("file {} is not in the log", file.ordinal)))?;
+        // Nothing else of the library keeps tags.
+        #[expect(deprecated)]
+        Ok(view.add_action())
+    }
+}
+
 /// Numbers the files in the order of their paths.
 fn assemble(snapshot: &TableSnapshot, found: Vec<Entry>, actions: &[RecordBatch]) -> Result<Files> {
     let count = u32::try_from(found.len()).map_err(|_| LoadError::internal("more than 2^32 files"))?;
@@ -117,8 +133,9 @@ fn assemble(snapshot: &TableSnapshot, found: Vec<Entry>, actions: &[RecordBatch]
     let tasks = (0..count)
         .zip(order)
         .enumerate()
-        .map(|(row, (ordinal, (_, entry)))| FileTask {
+        .map(|(row, (ordinal, (log_row, entry)))| FileTask {
             ordinal,
+            log_row,
             path: entry.path,
             size: entry.size,
             modification_time: entry.modification_time,

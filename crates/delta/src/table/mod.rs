@@ -2,6 +2,7 @@
 
 pub mod features;
 pub(crate) mod files;
+mod footer;
 mod handle;
 mod locator;
 mod partition;
@@ -10,6 +11,7 @@ mod snapshot;
 pub(crate) mod stats;
 
 pub use files::FileTask;
+pub(crate) use footer::footer_rows;
 pub use handle::TableHandle;
 pub use locator::TableLocator;
 pub use snapshot::TableSnapshot;

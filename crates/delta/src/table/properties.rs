@@ -21,6 +21,19 @@ impl TableSnapshot {
         self.eager().table_properties().enable_change_data_feed()
     }
 
+    /// Whether rows are taken out of files by deletion vectors: the property is on, and the protocol knows the feature.
+    pub fn deletion_vectors_enabled(&self) -> bool {
+        let property = self.properties().get("delta.enableDeletionVectors");
+        let listed = || {
+            let protocol = serde_json::to_value(self.eager().protocol()).unwrap_or_default();
+            ["readerFeatures", "writerFeatures"].iter().all(|key| {
+                let names = protocol.get(key).and_then(Value::as_array).into_iter().flatten();
+                names.filter_map(Value::as_str).any(|name| name == "deletionVectors")
+            })
+        };
+        property.is_some_and(|on| on.eq_ignore_ascii_case("true")) && listed()
+    }
+
     /// How many bytes a data file should have.
     pub fn target_file_size(&self) -> NonZeroU64 {
         self.eager().table_properties().target_file_size()

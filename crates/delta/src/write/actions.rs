@@ -27,6 +27,7 @@ const REMOVE: u8 = 5;
 const COUNTS: u8 = 6;
 /// A row for `RETURNING`.
 const ROW: u8 = 7;
+const MASK: u8 = 8;
 
 /// The columns before those of `RETURNING`.
 const FIXED: usize = 4;
@@ -44,6 +45,8 @@ pub(super) enum ActionRow {
     Deleted(u32, RoaringTreemap),
     /// A file is to be removed from the table.
     Remove(u32),
+    /// A file stays, with this deletion vector instead of the one it had.
+    Mask(u32, Add),
     /// What a task has counted.
     Counts(TaskCounts),
 }
@@ -156,6 +159,7 @@ fn encode(row: &ActionRow) -> Result<(u8, Option<u32>, Option<Vec<u8>>)> {
         ActionRow::Updated(file, positions) => (UPDATED, Some(*file), Some(bitmap(positions)?)),
         ActionRow::Deleted(file, positions) => (DELETED, Some(*file), Some(bitmap(positions)?)),
         ActionRow::Remove(file) => (REMOVE, Some(*file), None),
+        ActionRow::Mask(file, add) => (MASK, Some(*file), Some(json(add)?)),
         ActionRow::Counts(counts) => (COUNTS, None, Some(json(counts)?)),
     })
 }
@@ -219,6 +223,7 @@ pub(super) fn receive(batch: &RecordBatch) -> Result<Received> {
             UPDATED => ActionRow::Updated(file()?, RoaringTreemap::deserialize_from(payload).map_err(unreadable)?),
             DELETED => ActionRow::Deleted(file()?, RoaringTreemap::deserialize_from(payload).map_err(unreadable)?),
             REMOVE => ActionRow::Remove(file()?),
+            MASK => ActionRow::Mask(file()?, serde_json::from_slice(payload).map_err(unreadable)?),
             COUNTS => ActionRow::Counts(serde_json::from_slice(payload).map_err(unreadable)?),
             other => return Err(unreadable(format!("kind {other}"))),
         };

@@ -31,6 +31,7 @@ use super::actions::{ActionRow, Origin, TaskCounts, action_batch, split_position
 use super::exec::single;
 use super::job::LoadJob;
 use super::positions::rewrite::rewrite;
+use super::positions::vector::{self, VectorWriter};
 use super::positions::{Marked, collect};
 
 /// Passes action rows on, but for positions: those it applies to their files once all have come. Its input is
@@ -59,6 +60,13 @@ impl ApplyPositionsExec {
         }
     }
 
+    fn strategy(&self) -> &'static str {
+        match &self.job.spec.target.base {
+            Some(base) if base.deletion_vectors_enabled() => "deletion_vector",
+            _ => "rewrite",
+        }
+    }
+
     fn file_column(&self) -> Arc<dyn PhysicalExpr> {
         Arc::new(Column::new(columns::FILE, 1))
     }
@@ -68,9 +76,14 @@ impl DisplayAs for ApplyPositionsExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "ApplyPositionsExec: table={}, strategy=rewrite", self.job.table())
+                write!(
+                    f,
+                    "ApplyPositionsExec: table={}, strategy={}",
+                    self.job.table(),
+                    self.strategy()
+                )
             }
-            DisplayFormatType::TreeRender => write!(f, "strategy=rewrite"),
+            DisplayFormatType::TreeRender => write!(f, "strategy={}", self.strategy()),
         }
     }
 }
@@ -121,6 +134,7 @@ impl ExecutionPlan for ApplyPositionsExec {
             context,
             output: builder.tx(),
             files_rewritten: MetricBuilder::new(&self.metrics).counter("files_rewritten", partition),
+            files_masked: MetricBuilder::new(&self.metrics).counter("files_masked", partition),
             rows_copied: MetricBuilder::new(&self.metrics).counter("rows_copied", partition),
         };
         builder.spawn(async move { Ok(task.run(input).await?) });
@@ -138,6 +152,7 @@ struct ApplyTask {
     context: Arc<TaskContext>,
     output: Sender<DfResult<RecordBatch>>,
     files_rewritten: Count,
+    files_masked: Count,
     rows_copied: Count,
 }
 
@@ -161,7 +176,7 @@ impl ApplyTask {
         Ok(())
     }
 
-    /// Rewrites the files one after the other; the partitions work side by side.
+    /// Treats the files one after the other; the partitions work side by side.
     async fn apply(&self, marked: BTreeMap<u32, Marked>) -> Result<Vec<ActionRow>> {
         let Some(base) = &self.job.spec.target.base else {
             return Err(LoadError::internal(
@@ -173,11 +188,17 @@ impl ApplyTask {
         let tasks = base.files().await?;
         let mut counts = TaskCounts::default();
         let mut rows = Vec::new();
+        let mut vectors = VectorWriter::new(&self.job, base, &desc);
         for (file, marked) in marked {
             let task = usize::try_from(file).ok().and_then(|index| tasks.get(index));
             let task = task.ok_or_else(|| LoadError::internal(format!("there is no file {file}")))?;
             let (positions, deleted) = marked.into_all();
             counts.deleted += deleted;
+            if vector::applies(base, task) {
+                vectors.mask(task, positions, &self.context).await?;
+                self.files_masked.add(1);
+                continue;
+            }
             for written in rewrite(&self.job, &desc, task, &positions, &self.context).await? {
                 counts.copied += written.rows;
                 counts.bytes += written.size;
@@ -186,6 +207,7 @@ impl ApplyTask {
             rows.push(ActionRow::Remove(file));
             self.files_rewritten.add(1);
         }
+        rows.extend(vectors.finish().await?);
         self.rows_copied
             .add(usize::try_from(counts.copied).unwrap_or(usize::MAX));
         counts.rewrite_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);

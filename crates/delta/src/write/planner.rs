@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use alluvium_core::LoadError;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::Result;
@@ -10,6 +9,8 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
+
+use crate::compare::{CompareNode, CompareStoredExec};
 
 use super::apply::ApplyPositionsExec;
 use super::commit::{LoadCommitExec, Output};
@@ -19,7 +20,7 @@ use super::job::LoadJob;
 use super::node::LoadNode;
 use super::spec::LoadSpec;
 
-/// Plans [`LoadNode`].
+/// Plans [`LoadNode`] and [`CompareNode`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadPlanner;
 
@@ -34,11 +35,15 @@ impl ExtensionPlanner for LoadPlanner {
         session: &dyn Session,
         _planning_ctx: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some(node) = node.as_any().downcast_ref::<LoadNode>() else {
+        let [input] = physical_inputs else {
             return Ok(None);
         };
-        let [input] = physical_inputs else {
-            return Err(LoadError::internal("a load has exactly one input").into());
+        if let Some(node) = node.as_any().downcast_ref::<CompareNode>() {
+            let exec = CompareStoredExec::new(Arc::clone(node.spec()), Arc::clone(input));
+            return Ok(Some(Arc::new(exec)));
+        }
+        let Some(node) = node.as_any().downcast_ref::<LoadNode>() else {
+            return Ok(None);
         };
         let plan = load_plan(Arc::clone(node.spec()), Arc::clone(input), Output::Result, session).await?;
         Ok(Some(plan))

@@ -242,7 +242,7 @@ fn version(key: &str, value: &str, highest: i64) -> Result<i64> {
 }
 
 fn refused(key: &str, value: &str) -> LoadError {
-    LoadError::unsupported(format!("table property {key:?} = {value:?}"))
+    LoadError::unsupported(format!("table property {key:?} = {value:?} is not supported"))
         .hint("Leave it out: a table with this feature could not be loaded here.")
 }
 

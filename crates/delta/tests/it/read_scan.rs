@@ -310,11 +310,7 @@ async fn deleted_rows_are_not_read() {
     let same = lake.query("SELECT id FROM t ORDER BY id").await;
     assert_eq!(same, lake.query("SELECT id FROM target ORDER BY id").await);
     let snapshot = lake.snapshot().await;
-    let refused = alluvium_delta::table::features::check_writable(&snapshot).unwrap_err();
-    assert!(
-        refused.code() == "0A000" && refused.message().contains("deletionVectors"),
-        "{refused}"
-    );
+    alluvium_delta::table::features::check_writable(&snapshot).unwrap();
 
     let task = snapshot.files().await.unwrap()[1].clone();
     let kept = rewrite_scan(&ScanDesc::of(&snapshot), &task, &context.task_ctx()).unwrap();

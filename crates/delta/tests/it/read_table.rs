@@ -149,9 +149,11 @@ async fn what_our_operators_honour_is_let_in() {
     .await
     .unwrap();
     let vectors = features(&["deletionVectors"], &["deletionVectors"]);
-    check(json!({"delta.enableDeletionVectors": "false"}), vectors, None)
-        .await
-        .unwrap();
+    for on in ["false", "true"] {
+        check(json!({"delta.enableDeletionVectors": on}), vectors.clone(), None)
+            .await
+            .unwrap();
+    }
 }
 
 #[tokio::test]
@@ -177,11 +179,6 @@ async fn what_they_do_not_is_refused_by_name() {
     for feature in ["v2Checkpoint", "typeWidening", "variantType", "vacuumProtocolCheck"] {
         refused(check(json!({}), features(&[feature], &[feature]), None).await, feature);
     }
-    let vectors = features(&["deletionVectors"], &["deletionVectors"]);
-    refused(
-        check(json!({"delta.enableDeletionVectors": "true"}), vectors, None).await,
-        "deletionVectors",
-    );
     let unknown = check(json!({}), features(&["fromTheFuture"], &["fromTheFuture"]), None).await;
     refused(unknown, "fromTheFuture");
     refused(

@@ -109,10 +109,10 @@ fn described(refusal: Refusal, table: &str, key: &str) -> Result<LoadError> {
             .detail(format!(
                 "Key {key} has versions that overlap, or several that are open."
             ))
-            .hint(format!(
-                "Repair it first; CHECK HISTORY OF {table} KEYS (..) lists all of them. After ON LATE ARRIVAL APPEND \
-                 several open versions are what was asked for: such a table takes only loads with that clause."
-            )),
+            .hint(
+                "Repair it first: a version must not reach beyond the start of the next one of its key. After ON LATE ARRIVAL \
+                 APPEND several open versions are what was asked for: such a table takes only loads with that clause.",
+            ),
     })
 }
 

@@ -14,7 +14,7 @@ use super::source::{SourceRows, ident_name};
 use super::target::TargetTable;
 
 /// What a statement asks of its columns.
-pub(crate) struct ColumnsRequest<'a> {
+pub struct ColumnsRequest<'a> {
     /// `COLUMNS ..`.
     pub set: Option<&'a ColumnSet>,
     /// `WITH SCHEMA EVOLUTION`.
@@ -27,7 +27,7 @@ pub(crate) struct ColumnsRequest<'a> {
 
 /// The columns of a load.
 #[derive(Debug, Clone)]
-pub(crate) struct Columns {
+pub struct Columns {
     /// The table after the load.
     pub schema: SchemaRef,
     /// Whether `schema` has more than the stored table.

@@ -33,17 +33,17 @@ pub(crate) const PRESENT: &str = "__load_present";
 const WITHIN: &str = "__load_within";
 
 /// The source with its control columns and checks, not yet reduced to one row per key.
-pub(crate) struct Controlled {
+pub struct Controlled {
     /// The rows after the gate.
     pub plan: LogicalPlan,
-    /// Whether rows carry [`MARKED`].
+    /// Whether rows carry a column that is TRUE in those a delete marker marks.
     pub marked: bool,
     /// How many `__seq_<i>` columns they carry.
     pub sequence: usize,
 }
 
 /// What is computed and checked on each source row.
-pub(crate) struct ControlRequest<'a> {
+pub struct ControlRequest<'a> {
     /// Clauses of every statement.
     pub common: &'a Common,
     /// The delete marker.
@@ -55,7 +55,7 @@ pub(crate) struct ControlRequest<'a> {
 }
 
 /// Casts the source and adds control columns, checks and, where order matters, source order.
-pub(crate) fn controlled(
+pub fn controlled(
     state: &SessionState,
     source: &SourceRows,
     table: &TargetTable,
@@ -166,7 +166,7 @@ fn needs_order(common: &Common) -> bool {
 }
 
 /// One row per key: by `DEDUPLICATE`, then by `SEQUENCE BY`; without either, a key that occurs twice is an error.
-pub(crate) fn one_per_key(
+pub fn one_per_key(
     state: &SessionState,
     rows: Controlled,
     common: &Common,
@@ -295,6 +295,6 @@ pub(crate) fn marked(has_marker: bool) -> Expr {
 }
 
 /// A key column as an expression of the source.
-pub(crate) fn source_column(source: &SourceRows, name: &str) -> Expr {
+pub fn source_column(source: &SourceRows, name: &str) -> Expr {
     col(&source.alias, name)
 }

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use alluvium_core::{LoadError, Result, SqlState};
+use alluvium_exec::checked_cast::sql_type_name;
 use alluvium_exec::floats;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -17,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, ExprWithAlias, Spanned, v
 ///
 /// 42703 for an unknown column, 0A000 for a subquery: it would have to be planned with every table of the session,
 /// and must never silently mean "every row".
-pub(crate) fn bind(state: &SessionState, expr: &SqlExpr, schema: &DFSchema) -> Result<Expr> {
+pub fn bind(state: &SessionState, expr: &SqlExpr, schema: &DFSchema) -> Result<Expr> {
     let span = expr.span();
     refuse_subqueries(expr)?;
     let with_alias = ExprWithAlias {
@@ -35,13 +36,16 @@ pub(crate) fn bind(state: &SessionState, expr: &SqlExpr, schema: &DFSchema) -> R
 }
 
 /// The same for a condition: NULL counts as false. A value that is not boolean is an error.
-pub(crate) fn bind_condition(state: &SessionState, clause: &str, expr: &SqlExpr, schema: &DFSchema) -> Result<Expr> {
+pub fn bind_condition(state: &SessionState, clause: &str, expr: &SqlExpr, schema: &DFSchema) -> Result<Expr> {
     let bound = bind(state, expr, schema)?;
     match bound.get_type(schema)? {
         DataType::Boolean | DataType::Null => Ok(is_true(bound)),
         other => Err(LoadError::new(
             SqlState::DatatypeMismatch,
-            format!("{clause} needs a condition, not a value of type {other}"),
+            format!(
+                "{clause} needs a condition, not a value of type {}",
+                sql_type_name(&other)
+            ),
         )
         .hint("Compare the value with something, for example with IS NOT NULL.")
         .at(expr.span())),
@@ -82,7 +86,7 @@ fn refuse_unsupported(expr: &Expr) -> Result<()> {
 }
 
 /// The column `name` of `relation`, without parsing dots or case out of the name.
-pub(crate) fn col(relation: &TableReference, name: &str) -> Expr {
+pub fn col(relation: &TableReference, name: &str) -> Expr {
     Expr::Column(Column::new(Some(relation.clone()), name))
 }
 
@@ -97,12 +101,12 @@ pub(crate) fn is_true(condition: Expr) -> Expr {
 }
 
 /// A typed NULL.
-pub(crate) fn null_of(data_type: &DataType) -> Result<Expr> {
+pub fn null_of(data_type: &DataType) -> Result<Expr> {
     Ok(lit(ScalarValue::try_new_null(data_type).map_err(LoadError::from)?))
 }
 
 /// `CASE` over the branches in order; `otherwise` where none holds.
-pub(crate) fn case(branches: Vec<(Expr, Expr)>, otherwise: Expr) -> Result<Expr> {
+pub fn case(branches: Vec<(Expr, Expr)>, otherwise: Expr) -> Result<Expr> {
     let mut branches = branches.into_iter();
     let Some((condition, value)) = branches.next() else {
         return Ok(otherwise);

@@ -20,7 +20,7 @@ use super::source::SourceRows;
 use super::target::TargetTable;
 
 /// What happens to each joined row.
-pub(crate) struct Changes {
+pub struct Changes {
     /// The new value of every table column, in table order.
     pub values: Vec<Expr>,
     /// The values that RETURNING shows, where they differ from `values` (deleted rows show what was stored).
@@ -34,7 +34,7 @@ pub(crate) struct Changes {
 }
 
 /// Everything around the change stream.
-pub(crate) struct Finish<'a> {
+pub struct Finish<'a> {
     /// The node's name in EXPLAIN.
     pub statement: &'static str,
     /// The operation in the log.
@@ -266,7 +266,7 @@ pub(crate) fn option<'a>(options: &'a [KeyValue], key: &str) -> Option<&'a KeyVa
 }
 
 /// An option that is on or off.
-pub(crate) fn bool_option(options: &[KeyValue], key: &str, default: bool) -> Result<bool> {
+pub fn bool_option(options: &[KeyValue], key: &str, default: bool) -> Result<bool> {
     match option(options, key) {
         None => Ok(default),
         Some(kv) => match kv.value.to_ascii_lowercase().as_str() {

@@ -18,7 +18,7 @@ use super::target::TargetTable;
 
 /// A resolved `KEYS` clause.
 #[derive(Debug, Clone)]
-pub(crate) struct KeySet {
+pub struct KeySet {
     /// The key columns; they are in source and target.
     pub columns: Vec<String>,
     /// What a NULL in a key means.
@@ -29,7 +29,7 @@ pub(crate) struct KeySet {
 
 /// `WITHIN (predicate)` on both sides of the load.
 #[derive(Debug, Clone)]
-pub(crate) struct Within {
+pub struct Within {
     /// Over stored rows.
     pub of_target: Expr,
     /// The same over source rows.
@@ -155,7 +155,7 @@ pub(crate) fn requalified(expr: Expr, relation: &TableReference) -> Result<Expr>
 }
 
 /// Joins source rows (left, the build side) with stored rows (right) on the key columns.
-pub(crate) struct KeyJoin<'a> {
+pub struct KeyJoin<'a> {
     /// The key.
     pub keys: &'a KeySet,
     /// The key columns' types.

@@ -22,7 +22,7 @@ use super::target::{TargetTable, pin_source};
 
 /// The planned source.
 #[derive(Debug, Clone)]
-pub(crate) struct SourceRows {
+pub struct SourceRows {
     /// How clauses call its columns: the alias, or `source`.
     pub alias: TableReference,
     /// The rows, under the alias.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use alluvium_core::syntax::{CreateIfNotExists, Target};
 use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_delta::table::{TableLocator, features};
-use alluvium_delta::{DeltaTable, TableHandle, TableSnapshot, TargetScan};
+use alluvium_delta::{DeltaTable, LoadOptions, TableHandle, TableSnapshot, TargetScan};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::default_table_source::provider_as_source;
@@ -18,7 +18,7 @@ use datafusion::sql::planner::object_name_to_table_reference;
 
 /// The target of a statement.
 #[derive(Debug, Clone)]
-pub(crate) struct TargetTable {
+pub struct TargetTable {
     /// The name as written, for messages.
     pub name: String,
     /// How clauses call its columns: the alias, or `target`.
@@ -109,7 +109,7 @@ impl TargetTable {
             .collect();
         Ok(Self {
             partition_columns,
-            properties,
+            properties: LoadOptions::table_properties(state.config_options(), properties),
             ..Self::blank(handle, None)
         })
     }

@@ -1,6 +1,7 @@
 //! The window itself: a condition on stored rows, the same on source rows, and bounds that are checked before any work.
 
 use alluvium_core::{LoadError, Result, SqlState};
+use alluvium_exec::checked_cast::sql_type_name;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue, TableReference};
 use datafusion::execution::session_state::SessionState;
@@ -322,7 +323,11 @@ fn comparable(value: ScalarValue, column: &str, data_type: &DataType) -> Result<
     if !can_compare(&from, data_type) {
         return Err(LoadError::new(
             SqlState::DatatypeMismatch,
-            format!("a window bound of type {from} does not compare with column \"{column}\" of type {data_type}"),
+            format!(
+                "a window bound of type {} does not compare with column \"{column}\" of type {}",
+                sql_type_name(&from),
+                sql_type_name(data_type)
+            ),
         )
         .hint("Write the bound in the column's type."));
     }
@@ -336,7 +341,10 @@ fn parsed(value: &ScalarValue, column: &str, to: &DataType) -> Result<ScalarValu
     value.cast_to(to).map_err(|e| {
         LoadError::new(
             SqlState::InvalidDatetime,
-            format!("a window bound cannot be read as {to}, the type of column \"{column}\""),
+            format!(
+                "a window bound cannot be read as {}, the type of column \"{column}\"",
+                sql_type_name(to)
+            ),
         )
         .detail(format!("The bound is '{value}'."))
         .hint("Write it in the column's type.")

@@ -3,6 +3,7 @@
 
 use alluvium_core::syntax::Load;
 use alluvium_core::{LoadError, Result, SqlState};
+use alluvium_exec::checked_cast::sql_type_name;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::session_state::SessionState;
@@ -100,7 +101,7 @@ fn micros_of(value: ScalarValue, clause: &str) -> Result<Option<i64>> {
     if !temporal {
         return Err(LoadError::new(
             SqlState::DatatypeMismatch,
-            format!("{clause} needs a time, not a value of type {from}"),
+            format!("{clause} needs a time, not a value of type {}", sql_type_name(&from)),
         )
         .hint("For example TIMESTAMP '2026-01-31 00:00:00'."));
     }
@@ -167,7 +168,10 @@ pub(super) fn row_time(
     ) {
         return Err(LoadError::new(
             SqlState::DatatypeMismatch,
-            format!("SEQUENCE BY begins with {written} of type {given}, which is no time"),
+            format!(
+                "SEQUENCE BY begins with {written} of type {}, which is no time",
+                sql_type_name(&given)
+            ),
         )
         .hint("Its first expression dates the versions: put a timestamp first, further ones break ties.")
         .at(written.span()));

@@ -3,15 +3,15 @@
 //! ```text
 //! Upsert
 //!   Projection: final columns, __action, __file, __row
-//!     Left Join on the key            Full Join with WHEN NOT MATCHED BY SOURCE
-//!       <source: cast, control columns, gate, winner or key check>
-//!       TargetScan
+//!     CompareStored                   reads what is compared, where nothing else needs it
+//!       Left Join on the key          Full Join with WHEN NOT MATCHED BY SOURCE
+//!         <source: cast, control columns, gate, winner or key check>
+//!         TargetScan
 //! ```
 
 use alluvium_core::syntax::{Absent, ColumnSet, Load};
 use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_delta::write::OperationKind;
-use alluvium_exec::changed::changed;
 use alluvium_exec::{action, columns as internal};
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, JoinType};
@@ -24,7 +24,7 @@ use crate::bind::control::{
     ControlRequest, Controlled, PRESENT, controlled, guard_columns, marked, one_per_key, source_column,
 };
 use crate::bind::expr::{bare, bind, bind_condition, case, col, is_true, null_of, tuple_greater};
-use crate::bind::finish::{Changes, Finish, bool_option};
+use crate::bind::finish::{Changes, Finish};
 use crate::bind::groups::with_present_groups;
 use crate::bind::keys::{KeyJoin, KeySet, plain_column};
 use crate::bind::outside::refuse_outside_matches;
@@ -66,25 +66,25 @@ pub(super) async fn plan(state: &SessionState, load: &Load<UpsertClauses>) -> Re
 }
 
 /// Everything a plan of `UPSERT` is made from.
-struct Upsert<'a> {
-    state: &'a SessionState,
-    load: &'a Load<UpsertClauses>,
-    table: TargetTable,
+pub(super) struct Upsert<'a> {
+    pub(super) state: &'a SessionState,
+    pub(super) load: &'a Load<UpsertClauses>,
+    pub(super) table: TargetTable,
     source: SourceRows,
-    columns: Columns,
-    keys: KeySet,
+    pub(super) columns: Columns,
+    pub(super) keys: KeySet,
 }
 
 /// The conditions a joined row is judged by.
-struct Conditions {
+pub(super) struct Conditions {
     /// The row has a source row; TRUE throughout a left join.
     present: Expr,
     /// The row has a stored row.
-    matched: Expr,
+    pub(super) matched: Expr,
     /// The stored row is newer than the source row.
-    guarded: Expr,
+    pub(super) guarded: Expr,
     /// The source row is proven newer, so that nothing has to be compared.
-    newer: Expr,
+    pub(super) newer: Expr,
 }
 
 impl Upsert<'_> {
@@ -97,7 +97,10 @@ impl Upsert<'_> {
         };
         let joined = self.join(rows)?;
         let conditions = self.conditions(guard.as_deref());
-        let changes = self.changes(joined.schema(), &conditions, has_marker)?;
+        let updated = self.updated_values(joined.schema())?;
+        let guard = guard.unwrap_or_default();
+        let (joined, differs) = self.compared(joined, &conditions, &updated, &guard)?;
+        let changes = self.changes(joined.schema(), &conditions, has_marker, updated, differs)?;
         let finish = Finish {
             statement: "Upsert",
             kind: OperationKind::Merge,
@@ -214,11 +217,17 @@ impl Upsert<'_> {
         }
     }
 
-    fn changes(&self, joined: &DFSchema, conditions: &Conditions, has_marker: bool) -> Result<Changes> {
-        let updated = self.updated_values(joined)?;
+    fn changes(
+        &self,
+        joined: &DFSchema,
+        conditions: &Conditions,
+        has_marker: bool,
+        updated: Vec<Expr>,
+        differs: Expr,
+    ) -> Result<Changes> {
         let inserted = self.inserted_values()?;
         let absent = self.absent_values(joined)?;
-        let action = self.action(joined, conditions, has_marker, &updated, absent.as_deref())?;
+        let action = self.action(joined, conditions, has_marker, differs, absent.as_deref())?;
         let names: Vec<&String> = self.columns.schema.fields().iter().map(|f| f.name()).collect();
         let stored: Vec<Expr> = names.iter().map(|name| col(&self.table.alias, name)).collect();
         let mut values = Vec::with_capacity(names.len());
@@ -300,7 +309,7 @@ impl Upsert<'_> {
     }
 
     /// Generated columns that the source does not fill: left NULL here, computed before the row is written.
-    fn computed(&self) -> Result<Vec<String>> {
+    pub(super) fn computed(&self) -> Result<Vec<String>> {
         let generated = self.table.generated_columns()?.into_iter();
         Ok(generated.filter(|name| !self.columns.lands(name)).collect())
     }
@@ -433,7 +442,7 @@ impl Upsert<'_> {
         joined: &DFSchema,
         c: &Conditions,
         has_marker: bool,
-        updated: &[Expr],
+        differs: Expr,
         absent: Option<&[Expr]>,
     ) -> Result<Expr> {
         let code = |value: u8| lit(value);
@@ -452,25 +461,8 @@ impl Upsert<'_> {
             let passes = bind_condition(self.state, "UPDATE WHEN", when, joined)?;
             branches.push((passes.eq(lit(false)), code(action::SKIPPED)));
         }
-        branches.push((c.newer.clone().or(self.differs(updated)?), code(action::UPDATE)));
+        branches.push((c.newer.clone().or(differs), code(action::UPDATE)));
         case(branches, code(action::UNCHANGED))
-    }
-
-    /// Whether an update would change any column.
-    fn differs(&self, updated: &[Expr]) -> Result<Expr> {
-        if !bool_option(&self.load.common.options, "merge.compare", true)? {
-            return Ok(lit(true));
-        }
-        let computed = self.computed()?;
-        let mut any = lit(false);
-        for (field, new) in self.columns.schema.fields().iter().zip(updated) {
-            let stored = col(&self.table.alias, field.name());
-            let compared = !self.keys.columns.contains(field.name()) && !computed.contains(field.name());
-            if *new != stored && compared {
-                any = any.or(changed(stored, new.clone()));
-            }
-        }
-        Ok(any)
     }
 
     /// When an absent row is touched, and how.

@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod bind;
+mod compare;
 pub mod syntax;
 
 use alluvium_core::Result;

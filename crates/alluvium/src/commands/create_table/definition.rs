@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use alluvium_core::{LoadError, Result, SqlState};
+use alluvium_delta::LoadOptions;
 use alluvium_delta::write::{NewTable, storable_schema};
 use alluvium_exec::columns as internal;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -88,14 +89,14 @@ impl Definition {
     ) -> Result<Self> {
         let schema = Arc::new(Schema::new(fields));
         let partition_columns = partition_columns(state, statement, &schema)?;
+        let given = statement
+            .properties
+            .iter()
+            .map(|pair| (pair.key.clone(), pair.value.clone()));
         Ok(Self {
             schema,
             partition_columns,
-            properties: statement
-                .properties
-                .iter()
-                .map(|pair| (pair.key.clone(), pair.value.clone()))
-                .collect(),
+            properties: LoadOptions::table_properties(state.config_options(), given.collect()),
             constraints,
             comment: statement.comment.clone(),
         })

@@ -11,7 +11,7 @@ use deltalake::kernel::{Add, AddCDCFile};
 use futures::StreamExt;
 
 use crate::scan::FILES_SKIPPED;
-use crate::table::FileTask;
+use crate::table::{FileTask, footer_rows};
 
 use super::super::actions::{ActionRow, Origin, TaskCounts, receive};
 use super::super::job::LoadJob;
@@ -25,14 +25,24 @@ pub(super) struct Collected {
     pub(super) adds: Vec<Add>,
     pub(super) changes: Vec<AddCDCFile>,
     pub(super) removes: Vec<FileTask>,
+    /// Files that stay with another deletion vector: taken out and put in again.
+    pub(super) masks: Vec<Mask>,
     pub(super) counts: LoadCounts,
     pub(super) tasks: TaskCounts,
+}
+
+/// A file with a new deletion vector.
+#[derive(Debug)]
+pub(super) struct Mask {
+    pub(super) before: FileTask,
+    pub(super) after: Add,
 }
 
 impl Collected {
     /// Whether there is anything to commit but a transaction.
     pub(super) fn changes(&self, spec: &LoadSpec) -> bool {
-        let files = !self.adds.is_empty() || !self.removes.is_empty() || !self.changes.is_empty();
+        let files =
+            !self.adds.is_empty() || !self.removes.is_empty() || !self.masks.is_empty() || !self.changes.is_empty();
         let created = spec.target.base.is_none() && self.counts.source > 0;
         files || created || (spec.target.base.is_some() && spec.target.evolved)
     }
@@ -47,13 +57,14 @@ pub(super) async fn collect(
 ) -> Result<Collected> {
     let mut collected = Collected::default();
     let mut removed: BTreeSet<u32> = job.spec.removed_files.iter().copied().collect();
+    let mut masked = BTreeMap::new();
     let mut attempts = BTreeMap::new();
     let mut stream = input.execute(0, Arc::clone(context))?;
     while let Some(batch) = stream.next().await {
         let received = receive(&batch?)?;
         for (origin, action) in received.actions {
             require_one_attempt(job, &mut attempts, origin)?;
-            collected.take(action, &mut removed);
+            collected.take(action, &mut removed, &mut masked);
         }
         if let Some(returned) = &received.returning {
             rows.keep(returned)?;
@@ -61,7 +72,7 @@ pub(super) async fn collect(
     }
     drop(stream);
     collected.sort();
-    collected.remove(job, &removed).await?;
+    collected.remove(job, &removed, masked).await?;
     collected.count(job, input.as_ref()).await?;
     Ok(collected)
 }
@@ -84,12 +95,15 @@ fn require_one_attempt(job: &LoadJob, attempts: &mut BTreeMap<String, String>, o
 }
 
 impl Collected {
-    fn take(&mut self, action: ActionRow, removed: &mut BTreeSet<u32>) {
+    fn take(&mut self, action: ActionRow, removed: &mut BTreeSet<u32>, masked: &mut BTreeMap<u32, Add>) {
         match action {
             ActionRow::Add(add) => self.adds.push(add),
             ActionRow::Change(change) => self.changes.push(change),
             ActionRow::Remove(file) => {
                 removed.insert(file);
+            }
+            ActionRow::Mask(file, add) => {
+                masked.insert(file, add);
             }
             ActionRow::Counts(counts) => self.tasks.add(&counts),
             ActionRow::Updated(..) | ActionRow::Deleted(..) => (),
@@ -102,14 +116,13 @@ impl Collected {
         self.changes.sort_by(|a, b| a.path.cmp(&b.path));
     }
 
-    async fn remove(&mut self, job: &LoadJob, removed: &BTreeSet<u32>) -> Result<()> {
-        let Some(base) = job.spec.target.base.as_ref().filter(|_| !removed.is_empty()) else {
+    async fn remove(&mut self, job: &LoadJob, removed: &BTreeSet<u32>, masked: BTreeMap<u32, Add>) -> Result<()> {
+        let Some(base) = job.spec.target.base.as_ref() else {
             return Ok(());
         };
         let files = base.files().await?;
         for ordinal in removed {
-            let file = usize::try_from(*ordinal).ok().and_then(|index| files.get(index));
-            let file = file.ok_or_else(|| LoadError::internal(format!("there is no file {ordinal}")))?;
+            let file = file_of(&files, *ordinal)?;
             if !file.removable {
                 return Err(LoadError::unsupported(format!(
                     "a file of table {:?} has a path that cannot be removed from the log safely",
@@ -118,6 +131,13 @@ impl Collected {
                 .hint("Another engine wrote the path in an unusual way: run OPTIMIZE there once."));
             }
             self.removes.push(file.clone());
+        }
+        for (ordinal, after) in masked {
+            let before = file_of(&files, ordinal)?.clone();
+            if removed.contains(&ordinal) {
+                return Err(LoadError::internal(format!("file {ordinal} is to stay and to go")));
+            }
+            self.masks.push(Mask { before, after });
         }
         Ok(())
     }
@@ -136,7 +156,7 @@ impl Collected {
             files_added: u64::try_from(self.adds.len()).unwrap_or(u64::MAX),
             files_removed: u64::try_from(self.removes.len()).unwrap_or(u64::MAX),
             files_skipped: spec.files_skipped + metric(FILES_SKIPPED),
-            deletion_vectors: 0,
+            deletion_vectors: u64::try_from(self.masks.len()).unwrap_or(u64::MAX),
         };
         for file in self
             .removes
@@ -150,11 +170,16 @@ impl Collected {
     }
 }
 
+fn file_of(files: &[FileTask], ordinal: u32) -> Result<&FileTask> {
+    let file = usize::try_from(ordinal).ok().and_then(|index| files.get(index));
+    file.ok_or_else(|| LoadError::internal(format!("there is no file {ordinal}")))
+}
+
 /// The rows of a file that are not deleted, from its footer if the log does not tell.
 async fn live_rows(job: &LoadJob, file: &FileTask) -> Result<u64> {
     let rows = match file.num_records {
         Some(rows) => rows,
-        None => super::log::footer_rows(job, file).await?,
+        None => footer_rows(&job.log_store.object_store(Some(job.statement)), job.table(), file).await?,
     };
     let deleted = file
         .deletion_vector

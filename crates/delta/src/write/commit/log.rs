@@ -7,18 +7,11 @@ use std::time::Duration;
 use alluvium_core::secrets::redact;
 use alluvium_core::{LoadError, Result, SqlState};
 use chrono::Utc;
-use datafusion::common::DataFusionError;
-use datafusion::parquet::errors::ParquetError;
-use datafusion::parquet::file::metadata::ParquetMetaDataReader;
 use deltalake::DeltaTableError;
 use deltalake::kernel::transaction::{CommitBuilder, CommitProperties, PreCommit, TableReference, TransactionError};
 use deltalake::kernel::{Action, CommitInfo, IsolationLevel, Transaction};
 use deltalake::protocol::DeltaOperation;
-use object_store::ObjectStoreExt;
-use object_store::path::Path;
 use serde_json::{Value, json};
-
-use crate::table::FileTask;
 
 use super::super::job::LoadJob;
 use super::super::schema::{creation, evolution, kernel_schema};
@@ -270,6 +263,10 @@ fn actions(job: &LoadJob, collected: Collected, elapsed: Duration) -> Result<Vec
             .iter()
             .map(|file| Action::Remove(file.remove_action(now))),
     );
+    for mask in collected.masks {
+        actions.push(Action::Remove(mask.before.remove_action(now)));
+        actions.push(Action::Add(mask.after));
+    }
     actions.extend(collected.adds.into_iter().map(Action::Add));
     actions.extend(collected.changes.into_iter().map(Action::Cdc));
     Ok(actions)
@@ -301,7 +298,7 @@ fn commit_info(job: &LoadJob, collected: &Collected, elapsed: Duration) -> Resul
 }
 
 /// Delta's keys for a merge, spelled as Delta does: as text.
-fn metrics(collected: &Collected, elapsed: Duration) -> [(&'static str, String); 12] {
+fn metrics(collected: &Collected, elapsed: Duration) -> [(&'static str, String); 13] {
     let (counts, tasks) = (&collected.counts, &collected.tasks);
     let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     let rows_out = counts.inserted + counts.updated + tasks.copied;
@@ -313,44 +310,11 @@ fn metrics(collected: &Collected, elapsed: Duration) -> [(&'static str, String);
         ("numTargetRowsCopied", tasks.copied.to_string()),
         ("numTargetFilesAdded", counts.files_added.to_string()),
         ("numTargetFilesRemoved", counts.files_removed.to_string()),
+        ("numTargetDeletionVectorsAdded", counts.deletion_vectors.to_string()),
         ("numOutputRows", rows_out.to_string()),
         ("numOutputBytes", tasks.bytes.to_string()),
         ("executionTimeMs", millis.to_string()),
         ("scanTimeMs", millis.saturating_sub(tasks.rewrite_ms).to_string()),
         ("rewriteTimeMs", tasks.rewrite_ms.min(millis).to_string()),
     ]
-}
-
-/// The bytes of a file's end that are fetched first: enough for most footers.
-const FOOTER_GUESS: u64 = 64 * 1024;
-
-/// The rows of a file whose number the log does not tell.
-pub(super) async fn footer_rows(job: &LoadJob, file: &FileTask) -> Result<u64> {
-    let unreadable = |e: String| {
-        LoadError::new(
-            SqlState::Storage,
-            format!("a file of table {:?} cannot be read", job.table()),
-        )
-        .detail(redact(&e))
-    };
-    let path = Path::parse(&file.path).map_err(|e| unreadable(e.to_string()))?;
-    let store = job.log_store.object_store(Some(job.statement));
-    let mut reader = ParquetMetaDataReader::new();
-    let mut wanted = FOOTER_GUESS;
-    loop {
-        let range = file.size.saturating_sub(wanted)..file.size;
-        let tail = store
-            .get_range(&path, range)
-            .await
-            .map_err(|e| unreadable(e.to_string()))?;
-        match reader.try_parse_sized(&tail, file.size) {
-            Ok(()) => break,
-            Err(ParquetError::NeedMoreData(needed)) if wanted < file.size => {
-                wanted = u64::try_from(needed).unwrap_or(u64::MAX).max(wanted + 1);
-            }
-            Err(e) => return Err(LoadError::from(DataFusionError::from(e))),
-        }
-    }
-    let metadata = reader.finish().map_err(|e| LoadError::from(DataFusionError::from(e)))?;
-    Ok(u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0))
 }

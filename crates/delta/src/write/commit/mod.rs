@@ -282,9 +282,9 @@ impl CommitRun {
             match spec.on_empty {
                 OnEmpty::Skip => return Ok(Some(LoadStatus::Skipped)),
                 OnEmpty::Error => {
-                    let message = format!("the source of {} has no rows", spec.target.name);
+                    let message = format!("the source has no rows for table \"{}\"", spec.target.name);
                     return Err(LoadError::new(SqlState::InvalidParameter, message)
-                        .hint("The statement says ON EMPTY SOURCE ERROR."));
+                        .hint("Write ON EMPTY SOURCE SKIP instead of ERROR where that may happen."));
                 }
                 OnEmpty::Apply => (),
             }

@@ -28,7 +28,7 @@ pub(in crate::write) struct StatementFiles {
 }
 
 /// Held while a file is written: cleaning up waits for it.
-pub(super) struct OpenFile {
+pub(in crate::write) struct OpenFile {
     files: Arc<StatementFiles>,
 }
 
@@ -47,19 +47,13 @@ impl StatementFiles {
         })
     }
 
-    pub(super) fn store(&self) -> &Arc<dyn ObjectStore> {
+    pub(in crate::write) fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
 
     /// Names a new file in `folder` and remembers it. The name carries the statement and the attempt, so no run of any
     /// statement ever overwrites a file of another.
     pub(super) fn create(self: &Arc<Self>, folder: &[String], kind: &str) -> Result<(Path, OpenFile)> {
-        if self.discarded.load(Ordering::SeqCst) {
-            return Err(LoadError::new(
-                SqlState::Cancelled,
-                "the statement was cancelled while it was writing",
-            ));
-        }
         let number = self.sequence.fetch_add(1, Ordering::SeqCst);
         let name = format!("{kind}-{number:05}-{}-{}.snappy.parquet", self.statement, self.attempt);
         let path = folder
@@ -67,6 +61,25 @@ impl StatementFiles {
             .map(String::as_str)
             .chain([name.as_str()])
             .collect::<Path>();
+        let open = self.remember(&path)?;
+        Ok((path, open))
+    }
+
+    /// Names a new file of deletion vectors and remembers it. Its name is the identifier, as the format wants it.
+    pub(in crate::write) fn create_vectors(self: &Arc<Self>) -> Result<(Path, Uuid, OpenFile)> {
+        let id = Uuid::new_v4();
+        let path = Path::from(format!("deletion_vector_{id}.bin"));
+        let open = self.remember(&path)?;
+        Ok((path, id, open))
+    }
+
+    fn remember(self: &Arc<Self>, path: &Path) -> Result<OpenFile> {
+        if self.discarded.load(Ordering::SeqCst) {
+            return Err(LoadError::new(
+                SqlState::Cancelled,
+                "the statement was cancelled while it was writing",
+            ));
+        }
         self.open.fetch_add(1, Ordering::SeqCst);
         let open = OpenFile {
             files: Arc::clone(self),
@@ -75,7 +88,7 @@ impl StatementFiles {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(path.clone());
-        Ok((path, open))
+        Ok(open)
     }
 
     /// Deletes every file of the statement, as far as possible: what cannot be deleted is left to VACUUM. Writers must

@@ -3,6 +3,7 @@
 //! A thin writer of our own over Parquet's, because the log must be right in places where a wrong bound means a missed
 //! row: NaN, infinities, long decimals, timestamps between milliseconds.
 
+mod dictionary;
 mod layout;
 mod ledger;
 mod partition;
@@ -11,6 +12,6 @@ mod stats;
 mod table;
 
 pub(super) use layout::{FileLayout, conform, rows_size};
-pub(super) use ledger::StatementFiles;
+pub(super) use ledger::{OpenFile, StatementFiles};
 pub(super) use rolling::{RollingWriter, WrittenFile};
 pub(super) use table::TableWriter;

@@ -13,6 +13,7 @@ use deltalake::kernel::{Add, AddCDCFile};
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
 
+use super::dictionary::properties_for;
 use super::layout::{FileLayout, rows_size};
 use super::ledger::{OpenFile, StatementFiles};
 use super::partition::folder;
@@ -133,7 +134,7 @@ impl RollingWriter {
             Some(file) => file,
             None => self
                 .current
-                .insert(CurrentFile::create(&self.layout, &self.files, &self.folder)?),
+                .insert(CurrentFile::create(&self.layout, &self.files, &self.folder, batch)?),
         };
         file.write(&self.layout, batch).await?;
         if file.size() >= self.layout.target_size {
@@ -171,11 +172,17 @@ impl RollingWriter {
 }
 
 impl CurrentFile {
-    fn create(layout: &FileLayout, files: &Arc<StatementFiles>, folder: &[String]) -> Result<Self> {
+    fn create(
+        layout: &FileLayout,
+        files: &Arc<StatementFiles>,
+        folder: &[String],
+        first: &RecordBatch,
+    ) -> Result<Self> {
         let (path, open) = files.create(folder, layout.kind)?;
         let sink = BufWriter::new(Arc::clone(files.store()), path.clone());
         let schema = Arc::clone(&layout.file_schema);
-        let writer = AsyncArrowWriter::try_new(sink, schema, Some(layout.properties.clone())).map_err(parquet_error)?;
+        let properties = properties_for(first, &layout.properties)?;
+        let writer = AsyncArrowWriter::try_new(sink, schema, Some(properties)).map_err(parquet_error)?;
         Ok(Self {
             path,
             writer,

@@ -1,11 +1,12 @@
-//! What becomes of stored rows that are marked: a strategy per kind of table. Copy-on-write is the only one so far;
-//! deletion vectors will stand beside it.
+//! What becomes of stored rows that are marked: a strategy per kind of table. Where a table has deletion vectors turned
+//! on they are named in one, else their file is written again without them.
 
 pub(super) mod rewrite;
+pub(super) mod vector;
 
 use std::collections::BTreeMap;
 
-use alluvium_core::Result;
+use alluvium_core::{LoadError, Result};
 use roaring::RoaringTreemap;
 
 use super::actions::ActionRow;
@@ -44,6 +45,10 @@ pub(super) fn collect(marked: &mut BTreeMap<u32, Marked>, rows: Vec<ActionRow>, 
         }
     }
     Ok(())
+}
+
+fn lost_mark() -> LoadError {
+    LoadError::internal("a marked row was not met in its file")
 }
 
 #[cfg(test)]

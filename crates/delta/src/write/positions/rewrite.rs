@@ -18,6 +18,7 @@ use crate::table::FileTask;
 
 use super::super::files::{RollingWriter, WrittenFile, conform};
 use super::super::job::LoadJob;
+use super::lost_mark;
 
 /// Writes the rows of `task` that are not in `marked`, in their order. No file when none are left.
 pub(in crate::write) async fn rewrite(
@@ -123,10 +124,6 @@ impl<'a> Survivors<'a> {
             None => Ok(()),
         }
     }
-}
-
-fn lost_mark() -> LoadError {
-    LoadError::internal("a marked row was not met when its file was written again")
 }
 
 /// A stored batch as the table is after the load: columns that schema evolution adds are NULL.

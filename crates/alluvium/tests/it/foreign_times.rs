@@ -1,4 +1,4 @@
-//! Parquet files as other writers leave them, as sources and as files of a table.
+//! Timestamps as other writers store them, those included that nanoseconds do not reach: in sources and in files of a table.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs::File;

@@ -1,0 +1,88 @@
+//! How much of a table a load reads: no column beyond the keys that is not needed to tell a change.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use crate::support::{Scratch, rows};
+use alluvium::Session;
+
+/// A table of 3,000 rows, with or without statistics in its log.
+async fn table(scratch: &Scratch, properties: &str) -> Session {
+    let session = scratch.session().await;
+    for sql in [
+        format!("CREATE TABLE t (id BIGINT, day DATE, qty INT, v STRING) USING DELTA TBLPROPERTIES ({properties})"),
+        format!("INSERT INTO t {}", source("qty")),
+    ] {
+        session.execute(&sql).await.unwrap();
+    }
+    session
+}
+
+/// The rows of the table, with another expression for `qty`.
+fn source(qty: &str) -> String {
+    format!(
+        "SELECT id, DATE '2024-01-01' AS day, CAST({qty} AS INT) AS qty, 'v' || id AS v FROM \
+         (SELECT value AS id, 7 AS qty FROM generate_series(1, 3000))"
+    )
+}
+
+/// What an operator counted while `sql` ran.
+async fn counted(session: &Session, sql: &str, counter: &str) -> usize {
+    let plan = rows(session, &format!("EXPLAIN ANALYZE {sql}")).await.join("\n");
+    let operator = plan.lines().find(|line| line.contains("CompareStoredExec"));
+    let operator = operator.unwrap_or_else(|| panic!("{plan}"));
+    let value = operator.split(&format!("{counter}=")).nth(1);
+    let value = value.unwrap_or_else(|| panic!("{counter}: {operator}"));
+    let text: String = value.chars().take_while(|c| !",]".contains(*c)).collect();
+    match text.trim().split_once(' ') {
+        Some((number, "K")) => (number.parse::<f64>().unwrap() * 1000.0)
+            .round()
+            .to_string()
+            .parse()
+            .unwrap(),
+        _ => text.trim().parse().unwrap(),
+    }
+}
+
+const UPSERT: &str = "UPSERT INTO t USING";
+
+#[tokio::test]
+async fn values_outside_the_bounds_of_a_file_are_changes_without_reading() {
+    let scratch = Scratch::new();
+    let session = table(&scratch, "'a' = 'b'").await;
+    let sql = format!("{UPSERT} ({}) KEYS (id)", source("8"));
+    assert_eq!(counted(&session, &sql, "values_read").await, 0);
+    let sql = format!("{UPSERT} ({}) KEYS (id)", source("NULL"));
+    assert_eq!(counted(&session, &sql, "rows_proven_different").await, 3000);
+    let stored = rows(&session, "SELECT count(*), count(qty) FROM t").await;
+    assert_eq!(stored, ["3000|0"]);
+}
+
+#[tokio::test]
+async fn comparing_stops_where_rows_differ() {
+    let scratch = Scratch::new();
+    let session = table(&scratch, "'delta.dataSkippingNumIndexedCols' = '0'").await;
+    // Three columns of 3,000 rows are equal.
+    let replay = format!("{UPSERT} ({}) KEYS (id)", source("qty"));
+    assert_eq!(counted(&session, &replay, "values_read").await, 9000);
+    // Dates are looked at first; after the numbers nothing is left but one row in ten.
+    let some = format!(
+        "{UPSERT} ({}) KEYS (id)",
+        source("CASE WHEN id % 10 = 0 THEN 7 ELSE 8 END")
+    );
+    assert_eq!(counted(&session, &some, "values_read").await, 3000 + 3000 + 300);
+    let stored = rows(&session, "SELECT qty, count(*) FROM t GROUP BY qty ORDER BY qty").await;
+    assert_eq!(stored, ["7|300", "8|2700"]);
+    // Rows that were moved by the load are found where they are now.
+    let replay = source("CASE WHEN id % 10 = 0 THEN 7 ELSE 8 END");
+    let outcome = rows(&session, &format!("{UPSERT} ({replay}) KEYS (id)")).await;
+    assert!(outcome[0].contains("NO CHANGES"), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_row_proven_newer_is_not_compared() {
+    let scratch = Scratch::new();
+    let session = table(&scratch, "'delta.dataSkippingNumIndexedCols' = '0'").await;
+    let half = "CASE WHEN id % 2 = 0 THEN 7 ELSE 8 END";
+    let sql = format!("{UPSERT} ({}) KEYS (id) SEQUENCE BY qty", source(half));
+    // The other half is equal in two more columns: the sequence has been compared by the guard.
+    assert_eq!(counted(&session, &sql, "values_read").await, 3000);
+}
