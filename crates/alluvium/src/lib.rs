@@ -24,6 +24,7 @@ mod session;
 pub use alluvium_core::report::render as render_error;
 pub use alluvium_core::{ErrorKind, LoadError, Registry, Result, SqlState, Statement, StatementKind, script};
 pub use alluvium_delta::LoadOptions;
+pub use alluvium_exec::checked_cast::sql_type_name;
 pub use context::LoadContext;
 pub use outcome::Outcome;
 pub use session::{Progress, Session, SessionBuilder};

@@ -25,7 +25,7 @@ pub(crate) fn parameter_fields(state: &SessionState, types: &[SqlType]) -> Resul
 ///
 /// # Errors
 ///
-/// 40001 when a table's columns are no longer those the plan was made for.
+/// 0A000 when a table's columns are no longer those the plan was made for, 42P01 when it was dropped.
 pub(crate) async fn refreshed(plan: LogicalPlan) -> Result<LogicalPlan> {
     repin(plan).await.map_err(LoadError::from)
 }

@@ -28,25 +28,26 @@ pub fn pin(plan: LogicalPlan, snapshot: &Arc<TableSnapshot>) -> Result<LogicalPl
 ///
 /// # Errors
 ///
-/// 0A000 when a table was dropped, or its columns are no longer those the plan was made for: trying again is no use.
+/// 42P01 when a table was dropped, 0A000 when its columns are no longer those the plan was made for: the plan will never
+/// run again, so neither is a conflict that a second try could win.
 pub async fn repin(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut newest = HashMap::new();
     for (handle, planned) in tables(&plan)? {
         let snapshot = handle
             .snapshot()
             .await?
-            .ok_or_else(|| changed(&planned, "it no longer exists"))?;
+            .ok_or_else(|| changed(SqlState::UndefinedTable, &planned, "it no longer exists"))?;
         if snapshot.schema() != planned.schema() || snapshot.partition_columns() != planned.partition_columns() {
-            return Err(changed(&planned, "its columns have changed").into());
+            return Err(changed(SqlState::FeatureNotSupported, &planned, "its columns have changed").into());
         }
         newest.insert(snapshot.location().clone(), snapshot);
     }
     replace(plan, &newest)
 }
 
-fn changed(planned: &TableSnapshot, how: &str) -> LoadError {
+fn changed(state: SqlState, planned: &TableSnapshot, how: &str) -> LoadError {
     LoadError::new(
-        SqlState::FeatureNotSupported,
+        state,
         format!(
             "table \"{}\" is not what the statement was prepared for: {how}",
             planned.name()

@@ -129,6 +129,8 @@ impl SessionBuilder {
         // Delta's strings are Arrow's Utf8: reading views only to cast them back costs a copy of every string.
         options.execution.parquet.schema_force_view_types = false;
         options.sql_parser.map_string_types_to_utf8view = false;
+        // Read as nanoseconds, times of old files would wrap around before 1678 and after 2262.
+        options.execution.parquet.coerce_int96 = Some("us".to_owned());
         for (key, value) in &self.settings {
             options.set(key, value).map_err(|e| {
                 LoadError::new(

@@ -241,6 +241,22 @@ fn prepared_loads_see_new_snapshots() {
     });
 }
 
+/// A prepared load that fails has no place in the text that executes it.
+#[test]
+fn errors_of_prepared_loads_point_nowhere() {
+    run(async {
+        let scratch = Scratch::new();
+        let session = scratch.session().await;
+        rows(&session, "CREATE TABLE t (id BIGINT) USING DELTA").await;
+        let load = "UPSERT INTO t KEYS (id) SELECT $1 AS id UNION ALL SELECT 7";
+        rows(&session, &format!("PREPARE load (BIGINT) AS {load}")).await;
+        let error = session.execute("EXECUTE load(7)").await.unwrap_err();
+        assert_eq!((error.code(), error.span()), ("21000", None), "{error:?}");
+        let error = session.execute(&load.replace("$1", "7")).await.unwrap_err();
+        assert_eq!(error.span().map(|span| span.start.column), Some(21), "{error:?}");
+    });
+}
+
 /// A table whose columns changed since is not loaded by the old plan.
 #[test]
 fn prepared_loads_notice_new_columns() {
@@ -262,9 +278,14 @@ fn prepared_loads_notice_new_columns() {
         let before = scratch.files("w");
         let (code, report) = failure(&session, "EXECUTE load(2)").await;
         assert!(
-            code == "0A000" && !report.contains("tried") && report.contains("PREPARE") && report.contains("\"t\""),
+            code == "0A000" && report.contains("PREPARE") && report.contains("\"t\""),
             "{report}"
         );
+        // No conflict that another try could win, so there was none.
+        assert!(!report.contains("tried"), "{report}");
         assert_eq!(scratch.files("w"), before);
+        rows(&other, "DROP TABLE t").await;
+        let (code, report) = failure(&session, "EXECUTE load(2)").await;
+        assert!(code == "42P01" && report.contains("PREPARE"), "{report}");
     });
 }

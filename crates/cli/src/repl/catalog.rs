@@ -1,5 +1,9 @@
 //! The tables a session knows, for `\d` and completion.
 
+use std::sync::Arc;
+
+use alluvium::{LoadError, Result, Session, sql_type_name};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::execution::context::SessionContext;
 
 /// One table.
@@ -44,6 +48,29 @@ pub(super) fn tables(context: &SessionContext) -> Vec<Listed> {
     tables
 }
 
+/// The tables as rows, for `\d`.
+pub(super) fn tables_batch(tables: &[Listed]) -> Result<RecordBatch> {
+    let schemas: ArrayRef = Arc::new(StringArray::from_iter_values(tables.iter().map(|t| &t.schema)));
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values(tables.iter().map(|t| &t.name)));
+    batch([("schema", schemas), ("table", names)])
+}
+
+/// The columns of table `name` as rows, for `\d name`: their types as `CREATE TABLE` takes them.
+pub(super) async fn columns_batch(session: &Session, name: &str) -> Result<RecordBatch> {
+    let frame = session.sql(&format!("SELECT * FROM {name}")).await?;
+    let fields = frame.schema().fields();
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values(fields.iter().map(|f| f.name())));
+    let types = fields.iter().map(|f| sql_type_name(f.data_type()));
+    let types: ArrayRef = Arc::new(StringArray::from_iter_values(types));
+    let nullable = fields.iter().map(|f| if f.is_nullable() { "YES" } else { "NO" });
+    let nullable: ArrayRef = Arc::new(StringArray::from_iter_values(nullable));
+    batch([("column", names), ("type", types), ("nullable", nullable)])
+}
+
+fn batch<const N: usize>(columns: [(&str, ArrayRef); N]) -> Result<RecordBatch> {
+    RecordBatch::try_from_iter(columns).map_err(|e| LoadError::internal(e.to_string()))
+}
+
 /// The names as they can be written in a statement.
 pub(super) fn table_names(context: &SessionContext) -> Vec<String> {
     let written = |table: Listed| match table.in_default_schema {
@@ -66,8 +93,6 @@ fn written(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use datafusion::arrow::datatypes::Schema;
     use datafusion::datasource::empty::EmptyTable;
 

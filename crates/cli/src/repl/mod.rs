@@ -8,11 +8,10 @@ mod meta;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use alluvium::{LoadError, Outcome, Result as LoadResult, SqlState};
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use datafusion::arrow::array::RecordBatch;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -137,10 +136,7 @@ impl Repl<'_> {
             Command::Help(None) => self.list_statements(),
             Command::Help(Some(name)) => self.help(&name),
             Command::Tables => self.list_tables(),
-            Command::Columns(name) => {
-                self.run_statements(&format!("DESCRIBE {name}"));
-                Ok(())
-            }
+            Command::Columns(name) => self.list_columns(&name),
             Command::Timing => self.toggle_timing(),
             Command::Vertical => self.toggle_vertical(),
             Command::Include(path) => {
@@ -191,8 +187,26 @@ impl Repl<'_> {
 
     fn list_tables(&mut self) -> Result<(), Stop> {
         let started = Instant::now();
-        match tables_outcome(&catalog::tables(self.shell.session.context()), started) {
-            Ok(outcome) => {
+        let listed = catalog::tables_batch(&catalog::tables(self.shell.session.context()));
+        self.show(listed, started)
+    }
+
+    fn list_columns(&mut self, name: &str) -> Result<(), Stop> {
+        let started = Instant::now();
+        let session = &self.shell.session;
+        let listed = self.control.block_on(catalog::columns_batch(session, name));
+        self.show(listed, started)
+    }
+
+    fn show(&mut self, listed: LoadResult<RecordBatch>, started: Instant) -> Result<(), Stop> {
+        match listed {
+            Ok(batch) => {
+                let outcome = Outcome {
+                    schema: batch.schema(),
+                    batches: vec![batch],
+                    returns_rows: true,
+                    elapsed: started.elapsed(),
+                };
                 let style = self.shell.style;
                 self.shell.write_with(|out| write_outcome(out, style, &outcome))
             }
@@ -227,18 +241,4 @@ impl Repl<'_> {
             }
         }
     }
-}
-
-fn tables_outcome(tables: &[catalog::Listed], started: Instant) -> LoadResult<Outcome> {
-    let schemas: ArrayRef = Arc::new(StringArray::from_iter_values(tables.iter().map(|t| &t.schema)));
-    let names: ArrayRef = Arc::new(StringArray::from_iter_values(tables.iter().map(|t| &t.name)));
-    let batch = RecordBatch::try_from_iter([("schema", schemas), ("table", names)])
-        .map_err(|e| LoadError::internal(e.to_string()))?;
-    let elapsed: Duration = started.elapsed();
-    Ok(Outcome {
-        schema: batch.schema(),
-        batches: vec![batch],
-        returns_rows: true,
-        elapsed,
-    })
 }

@@ -41,6 +41,30 @@ fn an_error_leaves_the_prompt_running() {
 }
 
 #[test]
+fn a_table_is_described_in_the_words_that_create_it() {
+    let lake = Lake::new();
+    let keys = "CREATE TABLE t (id BIGINT NOT NULL, at TIMESTAMP, price DECIMAL(9,2), tags ARRAY<STRING>) USING DELTA;\n\
+                \\d t\n\\d nowhere\n\\q\n";
+    let Some(ran) = typed(&lake, "-q", keys) else { return };
+    for (column, type_name, nullable) in [
+        ("id", "BIGINT", "NO"),
+        ("at", "TIMESTAMP", "YES"),
+        ("price", "DECIMAL(9,2)", "YES"),
+        ("tags", "ARRAY<STRING>", "YES"),
+    ] {
+        let words = |line: &str| {
+            line.replace('|', " ")
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let found = ran.out.lines().any(|line| words(line) == [column, type_name, nullable]);
+        assert!(found, "{column}: {ran:?}");
+    }
+    assert!(ran.out.contains("ERROR 42P01"), "{ran:?}");
+}
+
+#[test]
 fn what_was_typed_is_kept_but_no_credentials() {
     let lake = Lake::new();
     let keys = "SELECT 1 AS kept;\nSELECT 'https://a.blob/x?sig=SECRETSIG' AS hidden;\n\\q\n";

@@ -140,8 +140,12 @@ impl Check {
             "" => "Add SEQUENCE BY or DEDUPLICATE BY to keep one row per key.",
             hint => hint,
         };
-        LoadError::new(SqlState::CardinalityViolation, message)
+        let error = LoadError::new(SqlState::CardinalityViolation, message)
             .detail(lines.join("\n"))
-            .hint(hint)
+            .hint(hint);
+        match self.spec.span {
+            Some(span) => error.at(span),
+            None => error,
+        }
     }
 }

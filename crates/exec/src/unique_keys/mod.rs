@@ -13,6 +13,8 @@ mod exec;
 #[cfg(test)]
 mod tests;
 
+use datafusion::sql::sqlparser::tokenizer::Span;
+
 use crate::node::{RowNode, RowSpec, list};
 
 pub use exec::UniqueKeysExec;
@@ -35,6 +37,8 @@ pub struct UniqueKeysSpec {
     pub exempt: Option<String>,
     /// What to do about duplicates; a default that names SEQUENCE BY and DEDUPLICATE BY if empty.
     pub hint: String,
+    /// Where the statement's text names the key.
+    pub span: Option<Span>,
 }
 
 impl UniqueKeysSpec {
@@ -47,6 +51,7 @@ impl UniqueKeysSpec {
             sorted: false,
             exempt: None,
             hint: String::new(),
+            span: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Extension, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNode, lit,
 };
+use datafusion::sql::sqlparser::tokenizer::Span;
 use std::sync::Arc;
 
 use super::columns::Columns;
@@ -22,6 +23,7 @@ use super::expr::{bind, col, is_true};
 use super::keys::{KeySet, source_columns};
 use super::source::SourceRows;
 use super::target::TargetTable;
+use crate::preparing::is_preparing;
 
 /// TRUE in rows that a delete marker marks.
 pub(crate) const MARKED: &str = "__load_marked";
@@ -209,11 +211,18 @@ pub fn one_per_key(
         let spec = UniqueKeysSpec {
             nulls_equal: keys.nulls_equal(),
             sorted: !state.config_options().optimizer.prefer_hash_join,
+            span: written_key(state, common),
             ..UniqueKeysSpec::new(&table.name, keys.columns.clone())
         };
         plan = extension(UniqueKeysNode::try_new(plan, spec)?);
     }
     Ok(plan)
+}
+
+/// Where the text names the key. A prepared statement fails under the text that executes it, where the place means nothing.
+fn written_key(state: &SessionState, common: &Common) -> Option<Span> {
+    let keys = common.keys.as_ref().filter(|_| !is_preparing(state))?;
+    Some(Span::union_iter(keys.columns.iter().map(|column| column.span)))
 }
 
 /// The order of `DEDUPLICATE BY` over its `__ord_<i>` columns.

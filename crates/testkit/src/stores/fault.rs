@@ -10,6 +10,9 @@ use object_store::{Error, ObjectStore, Result};
 use super::request::Request;
 use super::wrapped::{Around, Wrapped};
 
+/// What the errors of a [`FaultyStore`] carry as the signature of a URL, as those of real stores do: nobody may see it.
+pub const SECRET: &str = "SECRETSIG";
+
 /// When the chosen write fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
@@ -51,8 +54,8 @@ struct Fault {
 impl Fault {
     fn failure(&self, request: &Request) -> Error {
         let message = format!(
-            "injected {:?} {:?} number {}: {request}",
-            self.extent, self.moment, self.at
+            "injected {:?} {:?} number {}: {request}, https://store.test/{}?sv=1&sig={SECRET} aws_secret_access_key={SECRET}",
+            self.extent, self.moment, self.at, request.path
         );
         Error::Generic {
             store: "FaultyStore",

@@ -103,7 +103,7 @@ mod wrapped;
 #[cfg(test)]
 mod tests;
 
-pub use fault::{FaultyStore, Moment};
+pub use fault::{FaultyStore, Moment, SECRET};
 pub use gate::{Gate, GateStore, Opener};
 pub use recording::RecordingStore;
 pub use request::{Operation, Request};

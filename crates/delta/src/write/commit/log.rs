@@ -96,14 +96,15 @@ async fn write(job: &Arc<LoadJob>, commit: PreCommit<'_>) -> std::result::Result
     match written.await {
         Ok(done) => {
             if let Err(e) = job.spec.target.handle.adopt(done.snapshot.snapshot().clone()).await {
-                tracing::warn!("the state after commit {version} could not be kept: {e}");
+                let cause = redact(&e.to_string());
+                tracing::warn!("the state after commit {version} could not be kept: {cause}");
             }
         }
         Err(e) => {
-            tracing::warn!("commit {version} succeeded, work on the log after it failed: {e}");
+            let cause = redact(&e.to_string());
+            tracing::warn!("commit {version} succeeded, work on the log after it failed: {cause}");
             notices.push(format!(
-                "Version {version} is committed, but the checkpoint or the clean-up after it failed: {}.",
-                redact(&e.to_string())
+                "Version {version} is committed, but the checkpoint or the clean-up after it failed: {cause}."
             ));
         }
     }
@@ -116,7 +117,8 @@ async fn after_error(job: &Arc<LoadJob>, error: DeltaTableError) -> std::result:
     let conflict = is_conflict(&error);
     match find_own_entry(job).await {
         Ok(Some(version)) => {
-            tracing::warn!("commit {version} was reported as failed, but is in the log: {error}");
+            let cause = redact(&error.to_string());
+            tracing::warn!("commit {version} was reported as failed, but is in the log: {cause}");
             let version = signed(version).map_err(CommitFailed::unclear)?;
             Ok(Committed {
                 version,

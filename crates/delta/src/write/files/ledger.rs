@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use alluvium_core::secrets::redact;
 use alluvium_core::{LoadError, Result, SqlState};
 use futures::StreamExt;
 use object_store::path::Path;
@@ -111,7 +112,10 @@ impl StatementFiles {
             .for_each_concurrent(8, |path| async move {
                 match self.store.delete(&path).await {
                     Ok(()) | Err(object_store::Error::NotFound { .. }) => (),
-                    Err(e) => tracing::warn!("a file of an abandoned statement is left to VACUUM: {e}"),
+                    Err(e) => {
+                        let cause = redact(&e.to_string());
+                        tracing::warn!("a file of an abandoned statement is left to VACUUM: {cause}");
+                    }
                 }
             })
             .await;
