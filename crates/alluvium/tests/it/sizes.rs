@@ -1,5 +1,4 @@
 //! What a load costs in memory and files does not depend on the size of the table, nor on the size of a value.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use alluvium::Session;
 
