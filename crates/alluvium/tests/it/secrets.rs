@@ -88,14 +88,7 @@ fn plans_and_history_hold_no_options() {
         let plan = frame.create_physical_plan().await.unwrap();
         clean(&format!("{plan:?}"), "the physical plan");
         for path in objects(&store).await.iter().filter(|path| path.ends_with(".json")) {
-            let entry = lab
-                .inner
-                .get(&path.as_str().into())
-                .await
-                .unwrap()
-                .bytes()
-                .await
-                .unwrap();
+            let entry = store.get(&path.as_str().into()).await.unwrap().bytes().await.unwrap();
             clean(&String::from_utf8_lossy(&entry), path);
         }
     });
