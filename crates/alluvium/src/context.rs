@@ -8,9 +8,10 @@ use alluvium_core::{Effect, LoadError, Registry, Result, SqlState, StatementKind
 use alluvium_delta::LoadOptions;
 use async_trait::async_trait;
 use datafusion::execution::context::{SQLOptions, SessionContext};
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{LogicalPlan, Statement as StatementPlan};
-use datafusion::prelude::DataFrame;
+use datafusion::prelude::{DataFrame, SessionConfig};
 use datafusion::sql::parser::Statement as DFStatement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 
@@ -138,8 +139,27 @@ fn ours(stmt: &Stmt) -> bool {
 fn in_mode(mut state: SessionState, mode: Mode) -> SessionState {
     if mode == Mode::Spilling {
         state.config_mut().options_mut().optimizer.prefer_hash_join = false;
+        if let MemoryLimit::Finite(limit) = state.runtime_env().memory_pool.memory_limit() {
+            let config = state.config().clone();
+            *state.config_mut() = with_fitting_sorts(config, limit);
+        }
     }
     state
+}
+
+/// Makes room for sorts under a small limit. DataFusion's defaults take ten megabytes per sort and partition for merging
+/// alone, and a merge holds a batch of every run: within a few tens of megabytes no sort could even begin to spill.
+fn with_fitting_sorts(config: SessionConfig, limit: usize) -> SessionConfig {
+    let piece = limit / config.target_partitions().max(1) / 32;
+    let execution = &config.options().execution;
+    let reserved = execution.sort_spill_reservation_bytes.min(piece);
+    let in_place = execution.sort_in_place_threshold_bytes.min(piece);
+    // Rows of a kilobyte, say.
+    let rows = config.batch_size().min((piece / 1024).max(64));
+    config
+        .with_sort_spill_reservation_bytes(reserved)
+        .with_sort_in_place_threshold_bytes(in_place)
+        .with_batch_size(rows)
 }
 
 /// Whether the session plans joins that spill from the start.

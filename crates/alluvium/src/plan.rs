@@ -18,7 +18,7 @@ pub(crate) async fn plan(state: &SessionState, stmt: &Stmt) -> Result<LogicalPla
         Stmt::Ours(statement) => statement.plan(state).await,
         Stmt::Prepare { name, types, inner } => {
             let fields = crate::prepared::parameter_fields(state, types)?;
-            let input = Arc::new(inner.plan(&preparing(state.clone())).await?);
+            let input = Arc::new(inner.plan(&preparing(state.clone(), types)).await?);
             let name = name.value.clone();
             Ok(LogicalPlan::Statement(StatementPlan::Prepare(Prepare {
                 name,

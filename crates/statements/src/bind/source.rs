@@ -10,15 +10,15 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use datafusion::sql::parser::Statement as DFStatement;
 use datafusion::sql::sqlparser::ast::{
-    GroupByExpr, Ident, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
+    GroupByExpr, Ident, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor, TableWithJoins,
     WildcardAdditionalOptions, helpers::attached_token::AttachedToken,
 };
 
 use super::columns::Columns;
 use super::expr::col;
 use super::target::{TargetTable, pin_source};
+use crate::preparing::plan_query;
 
 /// The planned source.
 #[derive(Debug, Clone)]
@@ -43,9 +43,7 @@ impl SourceRows {
     /// Plans the source's query and gives its columns their names.
     pub async fn resolve(state: &SessionState, source: &Source, target: &Target, table: &TargetTable) -> Result<Self> {
         let by_position = !target.columns.is_empty() || is_values(source);
-        let statement = Statement::Query(Box::new(query_of(source)));
-        let plan = state
-            .statement_to_plan(DFStatement::Statement(Box::new(statement)))
+        let plan = plan_query(state, query_of(source))
             .await
             .map_err(|e| LoadError::from(e).at_if_unset(source.span))?;
         let plan = match &table.base {
