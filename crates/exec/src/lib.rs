@@ -6,6 +6,7 @@
 //! two.
 
 pub mod action;
+pub mod bounded;
 pub mod changed;
 pub mod checked_cast;
 pub mod columns;

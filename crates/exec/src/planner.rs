@@ -11,6 +11,7 @@ use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
+use crate::bounded::{BoundedExec, BoundedNode};
 use crate::intervals::IntervalsSpec;
 use crate::node::{RowNode, RowSpec};
 use crate::row_exec::{RowExec, RowOperator};
@@ -40,6 +41,7 @@ impl ExtensionPlanner for ExecPlanner {
             plan_row::<WinnerSpec>,
             plan_row::<IntervalsSpec>,
             plan_spool,
+            plan_bounded,
         ];
         for attempt in attempts {
             if let Some(plan) = attempt(node, physical_inputs, session)? {
@@ -72,6 +74,22 @@ fn plan_spool(
         return Ok(None);
     };
     let plan = SpoolExec::new(Arc::clone(node.spec()), one::<SpoolSpec>(inputs)?);
+    Ok(Some(Arc::new(plan)))
+}
+
+fn plan_bounded(
+    node: &dyn UserDefinedLogicalNode,
+    inputs: &[Arc<dyn ExecutionPlan>],
+    session: &dyn Session,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(node) = node.as_any().downcast_ref::<BoundedNode>() else {
+        return Ok(None);
+    };
+    let [bounds, rows] = inputs else {
+        return Err(LoadError::internal("Bounded takes two inputs").into());
+    };
+    let condition = session.create_physical_expr(node.condition().clone(), &node.joined_schema()?)?;
+    let plan = BoundedExec::try_new(Arc::clone(bounds), Arc::clone(rows), condition)?;
     Ok(Some(Arc::new(plan)))
 }
 

@@ -24,10 +24,15 @@ fn source(qty: &str) -> String {
     )
 }
 
-/// What an operator counted while `sql` ran.
+/// What the comparison counted while `sql` ran.
 async fn counted(session: &Session, sql: &str, counter: &str) -> usize {
+    counted_by("CompareStoredExec", session, sql, counter).await
+}
+
+/// What an operator counted while `sql` ran.
+async fn counted_by(operator: &str, session: &Session, sql: &str, counter: &str) -> usize {
     let plan = rows(session, &format!("EXPLAIN ANALYZE {sql}")).await.join("\n");
-    let operator = plan.lines().find(|line| line.contains("CompareStoredExec"));
+    let operator = plan.lines().find(|line| line.contains(operator));
     let operator = operator.unwrap_or_else(|| panic!("{plan}"));
     let value = operator.split(&format!("{counter}=")).nth(1);
     let value = value.unwrap_or_else(|| panic!("{counter}: {operator}"));
@@ -85,4 +90,61 @@ async fn a_row_proven_newer_is_not_compared() {
     let sql = format!("{UPSERT} ({}) KEYS (id) SEQUENCE BY qty", source(half));
     // The other half is equal in two more columns: the sequence has been compared by the guard.
     assert_eq!(counted(&session, &sql, "values_read").await, 3000);
+}
+
+/// A history in which years lie in files of their own: versions closed in 2020, in 2021, and open since 2022.
+async fn history(scratch: &Scratch) -> Session {
+    let session = scratch.session().await;
+    let day = |from: i32, to: &str| {
+        format!(
+            "INSERT INTO h SELECT value, 'v{from}', TIMESTAMP '{from}-01-01 00:00:00', CAST({to} AS TIMESTAMP), {} \
+             FROM generate_series(1, 100)",
+            to == "NULL"
+        )
+    };
+    for sql in [
+        "CREATE TABLE h (id BIGINT, v STRING, \"from\" TIMESTAMP_NTZ, \"to\" TIMESTAMP_NTZ, cur BOOLEAN) USING DELTA",
+        &day(2020, "'2021-01-01'"),
+        &day(2021, "'2022-01-01'"),
+        &day(2022, "NULL"),
+    ] {
+        session.execute(sql).await.unwrap();
+    }
+    session
+}
+
+fn changes(at: &str) -> String {
+    format!(
+        "SCD2 MERGE INTO h KEYS (id) SEQUENCE BY at COLUMNS * EXCEPT (at) VALIDITY COLUMNS (\"from\", \"to\", cur) \
+         SELECT 7 AS id, 'new' AS v, TIMESTAMP '{at} 00:00:00' AS at"
+    )
+}
+
+#[tokio::test]
+async fn rows_in_order_read_no_versions_that_are_closed() {
+    for (at, opened) in [
+        ("2023-01-01", 1),
+        ("2022-01-01", 2),
+        ("2021-06-01", 2),
+        ("2020-06-01", 3),
+    ] {
+        let scratch = Scratch::new();
+        let session = history(&scratch).await;
+        let sql = changes(at);
+        let skipped = counted_by("LoadDeltaScanExec", &session, &sql, "files_skipped").await;
+        assert_eq!(3 - skipped, opened, "{at}");
+        let versions = format!("SELECT count(*) FROM h WHERE id = 7 AND v = 'new' AND \"from\" = '{at}'");
+        assert_eq!(rows(&session, &versions).await, ["1"], "{at}");
+    }
+}
+
+#[tokio::test]
+async fn a_window_of_the_sources_own_bounds_reads_no_files_outside() {
+    let scratch = Scratch::new();
+    let session = history(&scratch).await;
+    let sql = "MERGE OVERWRITE INTO h WINDOW \"from\" FROM SOURCE \
+               SELECT 1 AS id, 'x' AS v, TIMESTAMP '2021-01-01 00:00:00' AS \"from\", \
+               CAST(NULL AS TIMESTAMP) AS \"to\", true AS cur";
+    assert_eq!(counted_by("LoadDeltaScanExec", &session, sql, "files_skipped").await, 2);
+    assert_eq!(rows(&session, "SELECT count(*) FROM h").await, ["201"]);
 }

@@ -11,6 +11,7 @@ use alluvium_core::syntax::Dedup;
 use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_delta::scan::wholly_inside;
 use alluvium_exec::action;
+use alluvium_exec::bounded::BoundedNode;
 use alluvium_exec::source_gate::RowCheck;
 use alluvium_exec::spool::Spool;
 use alluvium_exec::winner::{WinnerMode, WinnerNode, WinnerSpec};
@@ -176,13 +177,8 @@ fn rows_up_to_source(overwrite: &Overwrite<'_>, window: &ResolvedWindow, source:
         .aggregate(none, vec![min(bound.clone()).alias("low"), max(bound).alias("high")])?
         .alias(BOUNDS)?
         .build()?;
-    let target = overwrite.table.scan(&overwrite.columns.schema)?.build()?;
-    let stored: Vec<Expr> = target.schema().columns().into_iter().map(Expr::Column).collect();
+    let stored = overwrite.table.scan(&overwrite.columns.schema)?.build()?;
     let [low, high] = ["low", "high"].map(|name| Expr::Column(Column::new(Some(BOUNDS), name)));
     let inside = window.between_source(&overwrite.table.alias, low, high);
-    Ok(LogicalPlanBuilder::from(bounds)
-        .cross_join(target)?
-        .filter(inside)?
-        .project(stored)?
-        .build()?)
+    Ok(BoundedNode::new(bounds, stored, inside).into_plan())
 }

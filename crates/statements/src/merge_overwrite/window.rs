@@ -121,7 +121,7 @@ impl ResolvedWindow {
         requalified(condition, &overwrite.source.alias)
     }
 
-    /// TRUE for stored rows between the written bounds and the source's `low` and `high`.
+    /// TRUE for stored rows between the written bounds and the source's `low` and `high`, FALSE or NULL for the others.
     pub fn between_source(&self, relation: &TableReference, low: Expr, high: Expr) -> Expr {
         match &self.shape {
             Shape::Predicate(predicate) => predicate.clone(),
@@ -131,13 +131,8 @@ impl ResolvedWindow {
                 to,
                 closed,
             } => {
-                let from = from.clone().unwrap_or(low);
-                is_true(range(
-                    col(relation, column),
-                    Some(from),
-                    Some(to.clone().unwrap_or(high)),
-                    *closed,
-                ))
+                let (from, to) = (from.clone().unwrap_or(low), to.clone().unwrap_or(high));
+                range(col(relation, column), Some(from), Some(to), *closed)
             }
         }
     }

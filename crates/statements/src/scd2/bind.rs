@@ -8,7 +8,9 @@
 //!         <source rows: cast, control columns, gate; spool reader 0>
 //!         RightSemi Join on the key        without it where absent keys are looked at as well
 //!           <keys of the source: spool reader 1>
-//!           TargetScan: the versions that can matter
+//!           Bounded: open, or ended since the source's first row        by sequence
+//!             <first time of the source: spool reader 2>
+//!             TargetScan: the versions that can matter
 //! ```
 
 use alluvium_core::Result;

@@ -2,12 +2,14 @@
 
 use alluvium_core::Result;
 use alluvium_core::syntax::Dedup;
+use alluvium_exec::bounded::BoundedNode;
 use alluvium_exec::columns as internal;
-use alluvium_exec::intervals::{IntervalsNode, WINNER};
+use alluvium_exec::intervals::{IntervalsNode, TIME, WINNER};
 use alluvium_exec::spool::Spool;
 use alluvium_exec::winner::{WinnerMode, WinnerNode, WinnerSpec};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{JoinType, ScalarValue};
+use datafusion::functions_aggregate::min_max::min;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 
 use super::bind::Scd2;
@@ -16,6 +18,9 @@ use crate::bind::control::{Controlled, dedup_order, extension};
 use crate::bind::expr::{bare, col};
 use crate::bind::groups::with_present_groups;
 use crate::bind::keys::{KeyJoin, source_columns};
+
+/// The time of the source's first row.
+const FIRST: &str = "__load_first";
 
 /// The helper that carries source column `i`.
 pub(super) fn source_helper(i: usize) -> String {
@@ -110,12 +115,17 @@ impl History<'_> {
         if scd2.table.base.is_none() || nested || (absent && by_boundary) {
             return Ok((source, stored));
         }
-        let spool = Spool::new(2);
+        let recent = self.only_recent();
+        let spool = Spool::new(if recent { 3 } else { 2 });
         let events = spool.reader(source.clone(), 0)?;
         let only = scd2.identity.columns.iter().map(|name| col(&scd2.source.alias, name));
-        let keys = LogicalPlanBuilder::from(spool.reader(source, 1)?)
+        let keys = LogicalPlanBuilder::from(spool.reader(source.clone(), 1)?)
             .project(only)?
             .build()?;
+        let stored = match recent {
+            true => self.since_source(spool.reader(source, 2)?, stored)?,
+            false => stored,
+        };
         let columns: Vec<Expr> = stored.schema().columns().into_iter().map(Expr::Column).collect();
         let join = KeyJoin {
             keys: &scd2.identity,
@@ -137,6 +147,32 @@ impl History<'_> {
             _ => joined,
         };
         Ok((events, LogicalPlanBuilder::from(joined).project(columns)?.build()?))
+    }
+
+    /// By sequence a version that ended before the first row of the source cannot matter, unless the source's rows have
+    /// to know of all versions outside `WITHIN`.
+    fn only_recent(&self) -> bool {
+        let within = self.scd2.identity.within.as_ref();
+        self.scd2.load.common.sequence.is_some() && within.is_none_or(|within| within.keys_only)
+    }
+
+    /// The stored versions that are open, or end at the source's first time or later. A version that ends at the very
+    /// time of a row has that row follow it without a gap.
+    fn since_source(&self, source: LogicalPlan, stored: LogicalPlan) -> Result<LogicalPlan> {
+        let scd2 = self.scd2;
+        let none: Vec<Expr> = Vec::new();
+        let to_type = scd2.validity.time_type(&scd2.columns, &scd2.validity.to)?;
+        let first = LogicalPlanBuilder::from(source)
+            .aggregate(none, vec![min(bare(TIME)).alias(FIRST)])?
+            .project(vec![from_micros(bare(FIRST), &to_type).alias(FIRST)])?
+            .build()?;
+        let start = col(&scd2.table.alias, &scd2.validity.from);
+        // By its start only a version matters whose end lies before it, so that it is refused.
+        let matters = self
+            .is_open()?
+            .or(self.end().gt_eq(bare(FIRST)))
+            .or(start.gt_eq(bare(FIRST)));
+        Ok(BoundedNode::new(first, stored, matters).into_plan())
     }
 
     /// `DEDUPLICATE` marks winners; its losers still tell that their key is present.
