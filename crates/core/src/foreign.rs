@@ -224,6 +224,9 @@ fn plan_error(text: &str) -> LoadError {
             lower_first(text.lines().next().unwrap_or(text)),
         );
     }
+    if text.contains("require unique expression names") {
+        return doubled_column(text);
+    }
     let lower = text.to_lowercase();
     let state = if lower.contains("already exists") {
         SqlState::DuplicateTable
@@ -233,6 +236,16 @@ fn plan_error(text: &str) -> LoadError {
         SqlState::Syntax
     };
     LoadError::new(state, redact(lower_first(text.trim()).trim_end_matches('.')))
+}
+
+/// `Projections require unique expression names but the expression "a AS x" at position 0 and "b AS x" at position 1 ..`
+fn doubled_column(text: &str) -> LoadError {
+    let error = LoadError::new(SqlState::DuplicateColumn, "two columns of a query have the same name")
+        .hint("Give one of them another name with AS.");
+    match between(text, "the expression \"", "\" at position ").zip(between(text, " and \"", "\" at position ")) {
+        Some((one, other)) => error.detail(format!("They are {} and {}.", redact(one), redact(other))),
+        None => error,
+    }
 }
 
 fn arrow_error(e: &ArrowError) -> LoadError {

@@ -13,6 +13,7 @@ pub mod columns;
 pub mod floats;
 pub mod intervals;
 mod keys;
+pub mod matching;
 pub mod metrics;
 pub mod node;
 pub mod planner;

@@ -13,6 +13,7 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use crate::bounded::{BoundedExec, BoundedNode};
 use crate::intervals::IntervalsSpec;
+use crate::matching::{MatchExec, MatchNode, MatchSpec};
 use crate::node::{RowNode, RowSpec};
 use crate::row_exec::{RowExec, RowOperator};
 use crate::source_gate::GateSpec;
@@ -42,6 +43,7 @@ impl ExtensionPlanner for ExecPlanner {
             plan_row::<IntervalsSpec>,
             plan_spool,
             plan_bounded,
+            plan_match,
         ];
         for attempt in attempts {
             if let Some(plan) = attempt(node, physical_inputs, session)? {
@@ -91,6 +93,47 @@ fn plan_bounded(
     let condition = session.create_physical_expr(node.condition().clone(), &node.joined_schema()?)?;
     let plan = BoundedExec::try_new(Arc::clone(bounds), Arc::clone(rows), condition)?;
     Ok(Some(Arc::new(plan)))
+}
+
+fn plan_match(
+    node: &dyn UserDefinedLogicalNode,
+    inputs: &[Arc<dyn ExecutionPlan>],
+    session: &dyn Session,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(node) = node.as_any().downcast_ref::<MatchNode>() else {
+        return Ok(None);
+    };
+    let [source, stored] = inputs else {
+        return Err(LoadError::internal("Match takes two inputs").into());
+    };
+    let (source_key, stored_key) = node.key_indices()?;
+    let (source, unique) = without_check(source, &source_key, node.nulls_equal());
+    let spec = MatchSpec {
+        keep: node.keep(),
+        nulls_equal: node.nulls_equal(),
+        source_key,
+        stored_key,
+        unique,
+        partitions: session.config().target_partitions(),
+    };
+    Ok(Some(Arc::new(MatchExec::new(spec, source, Arc::clone(stored)))))
+}
+
+/// The source without a check for duplicates of the same key: the match makes it, and needs no exchange for it.
+fn without_check(
+    source: &Arc<dyn ExecutionPlan>,
+    key: &[usize],
+    nulls_equal: bool,
+) -> (Arc<dyn ExecutionPlan>, Option<Arc<UniqueKeysSpec>>) {
+    if let Some(check) = source.downcast_ref::<RowExec<UniqueKeysSpec>>() {
+        let (spec, schema) = (check.spec(), source.schema());
+        let same = spec.keys.iter().eq(key.iter().map(|i| schema.field(*i).name()));
+        let plain = spec.exempt.is_none() && !spec.sorted && spec.nulls_equal == nulls_equal;
+        if let (true, [input]) = (same && plain, source.children().as_slice()) {
+            return (Arc::clone(input), Some(Arc::clone(spec)));
+        }
+    }
+    (Arc::clone(source), None)
 }
 
 fn one<S: RowSpec>(inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {

@@ -7,7 +7,7 @@
 //! ```text
 //! CompareStoredExec: columns=[updated_at, qty, note]      appends `__load_differs`
 //!   ProjectionExec                                        `__load_compare`: which rows; `__load_cmp_<i>`: new values
-//!     HashJoinExec Left                                   source, keys of the target, `__file`, `__row`
+//!     MatchExec                                           source, keys of the target, `__file`, `__row`
 //! ```
 
 mod exec;

@@ -3,9 +3,10 @@
 use alluvium_core::syntax::{KeyNulls, Keys};
 use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_exec::checked_cast::sql_type_name;
+use alluvium_exec::matching::{Keep, MatchNode};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, JoinType, NullEquality, TableReference};
+use datafusion::common::{Column, ExprSchema, JoinType, NullEquality, TableReference};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::Spanned;
@@ -181,6 +182,31 @@ impl KeyJoin<'_> {
         };
         let keys = (left_keys, right_keys);
         Ok(LogicalPlanBuilder::from(left).join_detailed(right, self.join_type, keys, self.filter, null_equality)?)
+    }
+
+    /// The same left join as a match, which is faster, where the source may be held in memory and the keys are of the same
+    /// types.
+    pub fn matched(self, state: &SessionState, left: LogicalPlan, right: LogicalPlan) -> Result<LogicalPlan> {
+        let keep = match self.join_type {
+            JoinType::Left => Keep::Pairs,
+            JoinType::LeftMark => Keep::Mark,
+            _ => return Ok(self.build(left, right)?.build()?),
+        };
+        let (source, ours) = self.side(left.clone(), self.source, "s")?;
+        let (stored, theirs) = self.side(right.clone(), self.target, "t")?;
+        let on: Vec<(Column, Column)> = ours.into_iter().zip(theirs).collect();
+        let mut alike = self.filter.is_none() && state.config_options().optimizer.prefer_hash_join;
+        for (ours, theirs) in &on {
+            let types = [
+                source.schema().field_from_column(ours)?.data_type(),
+                stored.schema().field_from_column(theirs)?.data_type(),
+            ];
+            alike &= types[0] == types[1];
+        }
+        match alike {
+            true => Ok(MatchNode::try_new(source, stored, on, keep, self.keys.nulls_equal())?.into_plan()),
+            false => Ok(self.build(left, right)?.build()?),
+        }
     }
 
     /// Float keys are joined on a column of their own, in which equal numbers are equal bits.

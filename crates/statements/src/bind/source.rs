@@ -224,7 +224,8 @@ fn positional_names(
         return Err(LoadError::new(
             SqlState::Syntax,
             format!(
-                "the source has {given} columns, table \"{}\" takes {} here",
+                "the source has {given} column{}, table \"{}\" takes {} here",
+                if given == 1 { "" } else { "s" },
                 target.name,
                 names.len()
             ),

@@ -3,7 +3,7 @@
 //! ```text
 //! InsertOnly
 //!   Projection: the source's columns, __action
-//!     LeftMark Join on the key: does the target hold it?
+//!     Match on the key: does the target hold it?      LeftMark Join without the memory for it
 //!       <source: cast, control columns, gate, winner or key check>
 //!       TargetScan: key columns only
 //! ```
@@ -56,7 +56,7 @@ pub(super) async fn plan(state: &SessionState, load: &Load<InsertClauses>) -> Re
     let rows = controlled(state, &source, &table, &columns, request)?;
     let has_marker = rows.marked;
     let unique = one_per_key(state, rows, &load.common, &source, &table, &keys, &columns)?;
-    let joined = looked_up(unique, &table, &source, &columns, &keys)?;
+    let joined = looked_up(state, unique, &table, &source, &columns, &keys)?;
     let changes = changes(&source, &columns, has_marker)?;
     let notice = guard_columns(state, &load.common, &table, &columns).err().flatten();
     let finish = Finish {
@@ -82,6 +82,7 @@ pub(super) async fn plan(state: &SessionState, load: &Load<InsertClauses>) -> Re
 
 /// Marks the source rows whose key the target holds. Each source row comes out once, however often its key is stored.
 fn looked_up(
+    state: &SessionState,
     unique: LogicalPlan,
     table: &TargetTable,
     source: &SourceRows,
@@ -101,7 +102,7 @@ fn looked_up(
         join_type: JoinType::LeftMark,
         filter: None,
     };
-    let joined = join.build(unique, target.build()?)?.build()?;
+    let joined = join.matched(state, unique, target.build()?)?;
     // The mark is the last column; its name and qualifier are DataFusion's choice.
     let mark = joined
         .schema()

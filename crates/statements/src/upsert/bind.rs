@@ -4,7 +4,7 @@
 //! Upsert
 //!   Projection: final columns, __action, __file, __row
 //!     CompareStored                   reads what is compared, where nothing else needs it
-//!       Left Join on the key          Full Join with WHEN NOT MATCHED BY SOURCE
+//!       Match on the key              Left Join without the memory for it, Full Join with WHEN NOT MATCHED BY SOURCE
 //!         <source: cast, control columns, gate, winner or key check>
 //!         TargetScan
 //! ```
@@ -165,7 +165,7 @@ impl Upsert<'_> {
             },
             filter: None,
         };
-        let joined = join.build(unique, target)?.build()?;
+        let joined = join.matched(self.state, unique, target)?;
         let unmatched = col(&self.table.alias, internal::ROW).is_null();
         refuse_outside_matches(joined, &self.keys, &self.source, &self.table, &self.columns, unmatched)
     }

@@ -1,0 +1,205 @@
+//! The source, held in memory with a table of its keys.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use alluvium_core::LoadError;
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::compute::concat;
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::runtime::{JoinSet, SpawnedTask};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::StreamExt;
+
+use super::keys::{KeyEq, without_nulls};
+use super::table::{self, Shard, hashes, index};
+
+/// Fewer rows are not worth several threads.
+const WORTH_SHARDS: usize = 32 * 1024;
+
+/// The source of one execution.
+pub(super) struct Built {
+    /// In the source's order.
+    pub(super) batches: Vec<RecordBatch>,
+    /// The number of the first row of each batch, and at the end that of all rows.
+    starts: Vec<usize>,
+    pub(super) keys: Vec<ArrayRef>,
+    pub(super) shards: Vec<Shard>,
+    /// A bit for each row that has met a stored row.
+    matched: Vec<AtomicU64>,
+    _held: Vec<MemoryReservation>,
+}
+
+impl Built {
+    /// Reads all of `source`, whose columns `key` are its key.
+    pub(super) async fn read(
+        source: &Arc<dyn ExecutionPlan>,
+        key: &[usize],
+        nulls_equal: bool,
+        context: &Arc<TaskContext>,
+    ) -> Result<Self> {
+        let (batches, mut held) = collect(source, context).await?;
+        let starts = starts(&batches)?;
+        let rows = starts.last().copied().unwrap_or(0);
+        let shards = match rows < WORTH_SHARDS {
+            true => 1,
+            false => context.session_config().target_partitions().max(1),
+        };
+        let table = MemoryConsumer::new("MatchExec keys").register(context.memory_pool());
+        table.try_grow(table::bytes(rows, shards).saturating_add(rows.saturating_mul(9)))?;
+        let keys = key_columns(&batches, key, source)?;
+        table.try_grow(keys.iter().map(Array::get_array_memory_size).sum())?;
+        held.push(table);
+        Ok(Self {
+            shards: fill(&keys, shards, nulls_equal).await?,
+            matched: (0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            batches,
+            starts,
+            keys,
+            _held: held,
+        })
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// Whether two rows have the same key.
+    pub(super) fn repeated(&self) -> bool {
+        self.shards.iter().any(|shard| shard.repeated)
+    }
+
+    /// Batch and row of row number `row`.
+    pub(super) fn place(&self, row: u32) -> (usize, usize) {
+        let row = index(row);
+        let batch = self.starts.partition_point(|start| *start <= row).saturating_sub(1);
+        (batch, row - self.starts.get(batch).copied().unwrap_or(0))
+    }
+
+    pub(super) fn mark(&self, row: u32) {
+        if let Some(word) = self.matched.get(index(row / 64)) {
+            word.fetch_or(1 << (row % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether row number `row` has met a stored row. Only sure when all stored rows have been looked up.
+    pub(super) fn is_marked(&self, row: usize) -> bool {
+        let word = self
+            .matched
+            .get(row / 64)
+            .map_or(0, |word| word.load(Ordering::Relaxed));
+        word & (1 << (row % 64)) != 0
+    }
+
+    /// The rows `from..to` as slices of batches, each with the number of its first row.
+    pub(super) fn slices(&self, from: usize, to: usize) -> Vec<(usize, RecordBatch)> {
+        let mut slices = Vec::new();
+        for (batch, start) in self.batches.iter().zip(&self.starts) {
+            let (low, high) = (from.max(*start), to.min(start + batch.num_rows()));
+            if low < high {
+                slices.push((low, batch.slice(low - start, high - low)));
+            }
+        }
+        slices
+    }
+}
+
+/// All batches, partition after partition. The partitions are read side by side.
+async fn collect(
+    source: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+) -> Result<(Vec<RecordBatch>, Vec<MemoryReservation>)> {
+    let mut tasks = JoinSet::new();
+    for partition in 0..source.output_partitioning().partition_count() {
+        let rows = source.execute(partition, Arc::clone(context))?;
+        let held = MemoryConsumer::new(format!("MatchExec[{partition}]")).register(context.memory_pool());
+        tasks.spawn(async move { (partition, hold(rows, held).await) });
+    }
+    let mut parts = Vec::new();
+    while let Some(part) = tasks.join_next().await {
+        let (partition, part) = part.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
+        parts.push((partition, part?));
+    }
+    parts.sort_by_key(|(partition, _)| *partition);
+    let (batches, held): (Vec<_>, Vec<_>) = parts.into_iter().map(|(_, part)| part).unzip();
+    Ok((batches.into_iter().flatten().collect(), held))
+}
+
+async fn hold(
+    mut rows: SendableRecordBatchStream,
+    held: MemoryReservation,
+) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
+    let mut batches = Vec::new();
+    while let Some(batch) = rows.next().await {
+        let batch = batch?;
+        if batch.num_rows() > 0 {
+            held.try_grow(get_record_batch_memory_size(&batch))?;
+            batches.push(batch);
+        }
+    }
+    Ok((batches, held))
+}
+
+fn starts(batches: &[RecordBatch]) -> Result<Vec<usize>> {
+    let mut starts = vec![0];
+    let mut next = 0_usize;
+    for batch in batches {
+        next += batch.num_rows();
+        starts.push(next);
+    }
+    match u32::try_from(next) {
+        Ok(_) => Ok(starts),
+        Err(_) => Err(too_much("rows", next)),
+    }
+}
+
+/// What a plan that sorts can do.
+fn too_much(what: &str, count: usize) -> DataFusionError {
+    DataFusionError::ResourcesExhausted(format!("{count} {what} of a source are too many to be held in memory"))
+}
+
+fn key_columns(batches: &[RecordBatch], key: &[usize], source: &Arc<dyn ExecutionPlan>) -> Result<Vec<ArrayRef>> {
+    let schema = source.schema();
+    let column = |place: &usize| -> Result<ArrayRef> {
+        let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(*place).as_ref()).collect();
+        if parts.is_empty() {
+            return Ok(datafusion::arrow::array::new_empty_array(
+                schema.field(*place).data_type(),
+            ));
+        }
+        concat(&parts).map_err(|e| match e {
+            ArrowError::OffsetOverflowError(bytes) => too_much("bytes of the keys", bytes),
+            other => other.into(),
+        })
+    };
+    key.iter().map(column).collect()
+}
+
+async fn fill(keys: &[ArrayRef], shards: usize, nulls_equal: bool) -> Result<Vec<Shard>> {
+    let hashes = Arc::new(hashes(keys)?);
+    let same = Arc::new(KeyEq::try_new(keys, keys)?);
+    let valid = if nulls_equal { None } else { without_nulls(keys) };
+    let fill = |part: usize| {
+        let (hashes, same, valid) = (Arc::clone(&hashes), Arc::clone(&same), valid.clone());
+        move || {
+            let usable = |row| valid.as_ref().is_none_or(|valid| valid.is_valid(row));
+            Shard::build(&hashes, part, shards, usable, &same)
+        }
+    };
+    if shards == 1 {
+        return Ok(vec![fill(0)()]);
+    }
+    let tasks: Vec<_> = (0..shards)
+        .map(|part| SpawnedTask::spawn_blocking(fill(part)))
+        .collect();
+    let mut filled = Vec::with_capacity(shards);
+    for task in tasks {
+        let shard = task.join().await;
+        filled.push(shard.map_err(|e| LoadError::internal(format!("the table of keys was not filled: {e}")))?);
+    }
+    Ok(filled)
+}

@@ -1,0 +1,223 @@
+//! From stored rows to pairs, and from the source's rows to those that are left.
+
+use std::sync::Arc;
+
+use alluvium_core::LoadError;
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array, new_null_array};
+use datafusion::arrow::compute::{concat_batches, filter_record_batch, interleave, take_record_batch};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt;
+use tokio::sync::watch;
+
+use super::Keep;
+use super::build::Built;
+use super::keys::{KeyEq, without_nulls};
+use super::table::{hashes, look_up};
+
+/// Where the partitions wait until each has looked up its stored rows.
+#[derive(Debug)]
+pub(super) struct Meeting {
+    state: watch::Sender<Missing>,
+}
+
+#[derive(Debug, Clone)]
+struct Missing {
+    partitions: usize,
+    error: Option<Arc<DataFusionError>>,
+}
+
+impl Meeting {
+    pub(super) fn of(partitions: usize) -> Self {
+        let missing = Missing {
+            partitions,
+            error: None,
+        };
+        Self {
+            state: watch::Sender::new(missing),
+        }
+    }
+
+    fn arrive(&self) {
+        self.state
+            .send_modify(|missing| missing.partitions = missing.partitions.saturating_sub(1));
+    }
+
+    /// Nobody shall wait for a partition that has failed.
+    fn fail(&self, error: DataFusionError) -> DataFusionError {
+        let error = Arc::new(error);
+        self.state
+            .send_modify(|missing| missing.error = Some(Arc::clone(&error)));
+        DataFusionError::Shared(error)
+    }
+
+    async fn all_are_there(&self) -> Result<()> {
+        let mut state = self.state.subscribe();
+        let done = state
+            .wait_for(|missing| missing.partitions == 0 || missing.error.is_some())
+            .await;
+        let missing = done.map_err(|_| LoadError::internal("the partitions of a match parted"))?;
+        match &missing.error {
+            Some(error) => Err(DataFusionError::Shared(Arc::clone(error))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a partition needs.
+pub(super) struct Side {
+    pub(super) built: Arc<Built>,
+    pub(super) meeting: Arc<Meeting>,
+    pub(super) keep: Keep,
+    pub(super) nulls_equal: bool,
+    /// Where the key is in the stored rows.
+    pub(super) key: Vec<usize>,
+    pub(super) stored_schema: SchemaRef,
+    pub(super) schema: SchemaRef,
+    pub(super) partition: usize,
+    pub(super) partitions: usize,
+    pub(super) batch_size: usize,
+}
+
+/// One partition at work: stored rows are looked up, then a share of the source's rows is gone through.
+pub(super) struct Work {
+    side: Side,
+    stored: Option<SendableRecordBatchStream>,
+    /// Source rows of pairs that have not gone out, and their stored rows.
+    rows: Vec<u32>,
+    beside: Vec<RecordBatch>,
+    rest: Option<std::vec::IntoIter<(usize, RecordBatch)>>,
+}
+
+impl Work {
+    /// `None`: a partition without stored rows of its own.
+    pub(super) fn new(side: Side, stored: Option<SendableRecordBatchStream>) -> Self {
+        Self {
+            side,
+            stored,
+            rows: Vec::new(),
+            beside: Vec::new(),
+            rest: None,
+        }
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if self.rest.is_none() {
+            match self.next_pairs().await {
+                Ok(None) => self.side.meeting.arrive(),
+                Ok(pairs) => return Ok(pairs),
+                Err(error) => return Err(self.side.meeting.fail(error)),
+            }
+            self.side.meeting.all_are_there().await?;
+            self.rest = Some(self.share().into_iter());
+        }
+        while let Some((start, batch)) = self.rest.as_mut().and_then(Iterator::next) {
+            if let Some(left) = self.left_of(start, &batch)? {
+                return Ok(Some(left));
+            }
+        }
+        Ok(None)
+    }
+
+    /// An equal part of the source for every partition, so that all have the same to write.
+    fn share(&self) -> Vec<(usize, RecordBatch)> {
+        let (rows, of) = (self.side.built.rows(), self.side.partitions.max(1));
+        let part = rows.div_ceil(of);
+        let from = part.saturating_mul(self.side.partition);
+        self.side
+            .built
+            .slices(from.min(rows), from.saturating_add(part).min(rows))
+    }
+
+    async fn next_pairs(&mut self) -> Result<Option<RecordBatch>> {
+        while let Some(stored) = &mut self.stored {
+            match stored.next().await {
+                Some(batch) => self.look_up(&batch?)?,
+                None => self.stored = None,
+            }
+            if self.rows.len() >= self.side.batch_size {
+                break;
+            }
+        }
+        match self.rows.is_empty() {
+            true => Ok(None),
+            false => self.pairs().map(Some),
+        }
+    }
+
+    fn look_up(&mut self, stored: &RecordBatch) -> Result<()> {
+        let built = &self.side.built;
+        if stored.num_rows() == 0 || built.rows() == 0 {
+            return Ok(());
+        }
+        let keys: Vec<ArrayRef> = self.side.key.iter().map(|i| Arc::clone(stored.column(*i))).collect();
+        let same = KeyEq::try_new(&built.keys, &keys)?;
+        let valid = if self.side.nulls_equal {
+            None
+        } else {
+            without_nulls(&keys)
+        };
+        let mut found = Vec::new();
+        for (at, hash) in hashes(&keys)?.into_iter().enumerate() {
+            if valid.as_ref().is_some_and(|valid| valid.is_null(at)) {
+                continue;
+            }
+            look_up(
+                &built.shards,
+                hash,
+                |row| same.equal(row, at),
+                |row| {
+                    built.mark(row);
+                    if self.side.keep == Keep::Pairs {
+                        self.rows.push(row);
+                        found.push(at);
+                    }
+                },
+            );
+        }
+        if !found.is_empty() {
+            let places = found.into_iter().map(|at| u32::try_from(at).unwrap_or(u32::MAX));
+            self.beside
+                .push(take_record_batch(stored, &UInt32Array::from_iter_values(places))?);
+        }
+        Ok(())
+    }
+
+    fn pairs(&mut self) -> Result<RecordBatch> {
+        let (rows, beside) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.beside));
+        let built = &self.side.built;
+        let places: Vec<(usize, usize)> = rows.into_iter().map(|row| built.place(row)).collect();
+        let width = self.side.schema.fields().len() - self.side.stored_schema.fields().len();
+        let source = |column: usize| {
+            let parts: Vec<&dyn Array> = built.batches.iter().map(|b| b.column(column).as_ref()).collect();
+            interleave(&parts, &places)
+        };
+        let mut columns = (0..width).map(source).collect::<std::result::Result<Vec<_>, _>>()?;
+        columns.extend_from_slice(concat_batches(&self.side.stored_schema, &beside)?.columns());
+        Ok(RecordBatch::try_new(Arc::clone(&self.side.schema), columns)?)
+    }
+
+    /// What goes out of a slice of the source once all matches are known.
+    fn left_of(&self, start: usize, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
+        let marked = (start..start + batch.num_rows()).map(|row| self.side.built.is_marked(row));
+        match self.side.keep {
+            Keep::Mark => {
+                let mark: ArrayRef = Arc::new(BooleanArray::from(marked.collect::<Vec<_>>()));
+                let columns = batch.columns().iter().cloned().chain([mark]).collect();
+                Ok(Some(RecordBatch::try_new(Arc::clone(&self.side.schema), columns)?))
+            }
+            Keep::Pairs => {
+                let alone = BooleanArray::from(marked.map(|marked| !marked).collect::<Vec<_>>());
+                let rows = filter_record_batch(batch, &alone)?;
+                if rows.num_rows() == 0 {
+                    return Ok(None);
+                }
+                let none = self.side.stored_schema.fields().iter();
+                let none = none.map(|field| new_null_array(field.data_type(), rows.num_rows()));
+                let columns = rows.columns().iter().cloned().chain(none).collect();
+                Ok(Some(RecordBatch::try_new(Arc::clone(&self.side.schema), columns)?))
+            }
+        }
+    }
+}
