@@ -9,6 +9,9 @@ pub const CHECKED_ROWS: &str = "checked_rows";
 /// Source rows held back below the writer: losers of deduplication, ignored deletes, ignored rows outside a window.
 pub const SKIPPED_ROWS: &str = "skipped_rows";
 
+/// Source rows held back below the writer because they change nothing.
+pub const UNCHANGED_ROWS: &str = "unchanged_rows";
+
 /// The sum of counter `name` over all operators of `plan`.
 pub fn sum(plan: &dyn ExecutionPlan, name: &str) -> usize {
     let own = plan

@@ -114,6 +114,7 @@ fn plan_match(
         source_key,
         stored_key,
         unique,
+        settle: node.settle().cloned(),
         partitions: session.config().target_partitions(),
     };
     Ok(Some(Arc::new(MatchExec::new(spec, source, Arc::clone(stored)))))

@@ -28,6 +28,7 @@ use crate::columns;
 use crate::node::{RowNode, RowSpec, list};
 
 pub use exec::IntervalsExec;
+pub(crate) use refused::broken_history;
 
 /// The logical node.
 pub type IntervalsNode = RowNode<IntervalsSpec>;

@@ -70,6 +70,11 @@ impl Refused {
     }
 }
 
+/// The error of a history with several open versions.
+pub(crate) fn broken_history(table: &str, key: &str) -> Result<LoadError> {
+    described(Refusal::Broken, table, key)
+}
+
 fn described(refusal: Refusal, table: &str, key: &str) -> Result<LoadError> {
     let bad = |message: String| LoadError::new(SqlState::InvalidParameter, message);
     Ok(match refusal {

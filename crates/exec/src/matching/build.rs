@@ -70,7 +70,7 @@ impl Built {
 
     /// Whether two rows have the same key.
     pub(super) fn repeated(&self) -> bool {
-        self.shards.iter().any(|shard| shard.repeated)
+        self.shards.iter().any(Shard::repeats)
     }
 
     /// Batch and row of row number `row`.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use alluvium_core::LoadError;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics};
@@ -27,8 +27,10 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::build::Built;
 use super::keys::filter_of;
-use super::output::{Meeting, Side, Work};
+use super::output::{Known, Meeting, Side, Work};
+use super::settle::{AbsentVersions, Settle, SettleSpec};
 use super::{Keep, MARK};
+use crate::metrics::UNCHANGED_ROWS;
 use crate::row_exec::{RowOperator, StepContext};
 use crate::unique_keys::UniqueKeysSpec;
 
@@ -42,11 +44,13 @@ pub(crate) struct MatchSpec {
     pub(crate) stored_key: Vec<usize>,
     /// The check for duplicate keys that the table of keys makes on the way.
     pub(crate) unique: Option<Arc<UniqueKeysSpec>>,
+    /// What [`Keep::Unsettled`] leaves out.
+    pub(crate) settle: Option<Arc<SettleSpec>>,
     /// At least so many partitions come out.
     pub(crate) partitions: usize,
 }
 
-type Source = Shared<BoxFuture<'static, Result<Arc<Built>, Arc<DataFusionError>>>>;
+type Source = Shared<BoxFuture<'static, Result<Arc<Known>, Arc<DataFusionError>>>>;
 
 /// What the partitions of one execution share.
 #[derive(Clone)]
@@ -119,10 +123,16 @@ impl MatchExec {
             if let Some(unique) = spec.unique.as_ref().filter(|_| built.repeated()) {
                 report_duplicates(unique, &built, &source.schema(), &metrics, &context)?;
             }
-            let columns = key_columns(&spec, &schema);
-            filter.update(filter_of(&built.keys, &columns, spec.nulls_equal, &schema)?)?;
+            if only_known_keys(&spec) {
+                let columns = key_columns(&spec, &schema);
+                filter.update(filter_of(&built.keys, &columns, spec.nulls_equal, &schema)?)?;
+            }
             filter.mark_complete();
-            Ok(Arc::new(built))
+            let settle = spec.settle.as_ref();
+            let settle = settle
+                .map(|settle| Settle::try_new(settle, &schema, built.rows()))
+                .transpose()?;
+            Ok(Arc::new(Known { built, settle }))
         };
         let built = async move { built.await.map_err(Arc::new) };
         Run {
@@ -130,6 +140,13 @@ impl MatchExec {
             meeting: Arc::new(Meeting::of(self.properties.partitioning.partition_count())),
         }
     }
+}
+
+/// Whether stored rows of other keys than the source's are of no use.
+fn only_known_keys(spec: &MatchSpec) -> bool {
+    spec.settle
+        .as_ref()
+        .is_none_or(|settle| settle.absent == AbsentVersions::Dropped)
 }
 
 fn key_columns(spec: &MatchSpec, stored: &SchemaRef) -> Vec<Arc<dyn PhysicalExpr>> {
@@ -141,6 +158,12 @@ fn output_schema(source: &SchemaRef, stored: &SchemaRef, keep: Keep) -> SchemaRe
     let mut fields = source.fields().to_vec();
     match keep {
         Keep::Mark => fields.push(Arc::new(Field::new(MARK, DataType::Boolean, false))),
+        Keep::Unsettled => {
+            let nullable = |(f, s): (&mut FieldRef, &FieldRef)| {
+                *f = Arc::new(f.as_ref().clone().with_nullable(f.is_nullable() || s.is_nullable()));
+            };
+            fields.iter_mut().zip(stored.fields()).for_each(nullable);
+        }
         Keep::Pairs => {
             let nullable = stored.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
             fields.extend(nullable.map(Arc::new));
@@ -262,9 +285,10 @@ impl ExecutionPlan for MatchExec {
         let (spec, schema, stored_schema) = (Arc::clone(&self.spec), self.schema(), self.stored.schema());
         let partitions = self.properties.partitioning.partition_count();
         let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let unchanged = MetricBuilder::new(&self.metrics).counter(UNCHANGED_ROWS, partition);
         let work = async move {
             let side = Side {
-                built: run.source.await.map_err(DataFusionError::Shared)?,
+                known: run.source.await.map_err(DataFusionError::Shared)?,
                 meeting: run.meeting,
                 keep: spec.keep,
                 nulls_equal: spec.nulls_equal,
@@ -274,6 +298,7 @@ impl ExecutionPlan for MatchExec {
                 partition,
                 partitions,
                 batch_size,
+                unchanged,
             };
             let rows = stream::try_unfold(Work::new(side, stored), |mut work| async move {
                 Ok(work.next().await?.map(|batch| (batch, work)))

@@ -15,6 +15,7 @@ mod build;
 mod exec;
 mod keys;
 mod output;
+mod settle;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalN
 
 pub use exec::MatchExec;
 pub(crate) use exec::MatchSpec;
+pub use settle::{AbsentVersions, SettleSpec};
 
 /// What a match node delivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,6 +41,9 @@ pub enum Keep {
     Pairs,
     /// Every source row once, with a column [`MARK`] that tells whether its key is stored.
     Mark,
+    /// The stored versions of the source's keys and the source rows, in columns that both have, without those that the
+    /// load does not change.
+    Unsettled,
 }
 
 /// TRUE in source rows whose key is stored.
@@ -54,6 +59,7 @@ pub struct MatchNode {
     keep: Keep,
     /// Whether NULL equals NULL.
     nulls_equal: bool,
+    settle: Option<Arc<SettleSpec>>,
     schema: DFSchemaRef,
 }
 
@@ -88,7 +94,26 @@ impl MatchNode {
             on,
             keep,
             nulls_equal,
+            settle: None,
             schema: Arc::new(schema),
+        })
+    }
+
+    /// The stored versions that can matter to the source rows, and the source rows that can matter to them. Both inputs
+    /// have the same columns.
+    pub fn unsettled(
+        source: LogicalPlan,
+        stored: LogicalPlan,
+        spec: impl Into<Arc<SettleSpec>>,
+        nulls_equal: bool,
+    ) -> Result<Self> {
+        let spec = spec.into();
+        let key = |name: &String| (Column::new_unqualified(name), Column::new_unqualified(name));
+        let on = spec.keys.iter().map(key).collect();
+        let node = Self::try_new(source, stored, on, Keep::Unsettled, nulls_equal)?;
+        Ok(Self {
+            settle: Some(spec),
+            ..node
         })
     }
 
@@ -99,6 +124,10 @@ impl MatchNode {
 
     pub(crate) fn keep(&self) -> Keep {
         self.keep
+    }
+
+    pub(crate) fn settle(&self) -> Option<&Arc<SettleSpec>> {
+        self.settle.as_ref()
     }
 
     pub(crate) fn nulls_equal(&self) -> bool {
@@ -123,6 +152,7 @@ fn output_schema(source: &DFSchema, stored: &DFSchema, keep: Keep) -> Result<DFS
     };
     let mut fields = qualified(source);
     match keep {
+        Keep::Unsettled => fields = either(fields, qualified(stored)),
         Keep::Mark => fields.push((None, Arc::new(Field::new(MARK, DataType::Boolean, false)))),
         Keep::Pairs => fields.extend(
             qualified(stored)
@@ -131,6 +161,20 @@ fn output_schema(source: &DFSchema, stored: &DFSchema, keep: Keep) -> Result<DFS
         ),
     }
     DFSchema::new_with_metadata(fields, source.metadata().clone())
+}
+
+/// The columns of rows that are of one kind or of another.
+fn either(
+    ours: Vec<(Option<TableReference>, FieldRef)>,
+    theirs: Vec<(Option<TableReference>, FieldRef)>,
+) -> Vec<(Option<TableReference>, FieldRef)> {
+    let both = ours.into_iter().zip(theirs);
+    let field = |((relation, ours), (_, theirs)): (_, (_, FieldRef))| -> (Option<TableReference>, FieldRef) {
+        let ours: FieldRef = ours;
+        let nullable = ours.is_nullable() || theirs.is_nullable();
+        (relation, Arc::new(ours.as_ref().clone().with_nullable(nullable)))
+    };
+    both.map(field).collect()
 }
 
 impl PartialOrd for MatchNode {
@@ -172,11 +216,18 @@ impl UserDefinedLogicalNodeCore for MatchNode {
         let [source, stored]: [LogicalPlan; 2] = inputs
             .try_into()
             .map_err(|_| LoadError::internal("Match takes two inputs"))?;
-        Self::try_new(source, stored, self.on.clone(), self.keep, self.nulls_equal)
+        let node = Self::try_new(source, stored, self.on.clone(), self.keep, self.nulls_equal)?;
+        Ok(Self {
+            settle: self.settle.clone(),
+            ..node
+        })
     }
 
     /// What the parent needs, and the keys.
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        if self.keep == Keep::Unsettled {
+            return None;
+        }
         let (ours, theirs) = self.key_indices().ok()?;
         let width = self.source.schema().fields().len();
         let mut source: BTreeSet<usize> = ours.into_iter().collect();
@@ -185,7 +236,7 @@ impl UserDefinedLogicalNodeCore for MatchNode {
             match (column.checked_sub(width), self.keep) {
                 (None, _) => _ = source.insert(*column),
                 (Some(column), Keep::Pairs) => _ = stored.insert(column),
-                (Some(_), Keep::Mark) => (),
+                (Some(_), Keep::Mark | Keep::Unsettled) => (),
             }
         }
         Some(vec![source.into_iter().collect(), stored.into_iter().collect()])
@@ -197,6 +248,7 @@ impl fmt::Display for Keep {
         f.write_str(match self {
             Self::Pairs => "pairs",
             Self::Mark => "mark",
+            Self::Unsettled => "unsettled",
         })
     }
 }

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use alluvium_core::LoadError;
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array, new_null_array};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array, new_null_array};
 use datafusion::arrow::compute::{concat_batches, filter_record_batch, interleave, take_record_batch};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::metrics::Count;
 use futures::StreamExt;
 use tokio::sync::watch;
 
 use super::Keep;
 use super::build::Built;
 use super::keys::{KeyEq, without_nulls};
+use super::settle::{Found, Settle};
 use super::table::{hashes, look_up};
 
 /// Where the partitions wait until each has looked up its stored rows.
@@ -65,9 +67,15 @@ impl Meeting {
     }
 }
 
+/// The source, and what tells the histories that it does not change.
+pub(super) struct Known {
+    pub(super) built: Built,
+    pub(super) settle: Option<Settle>,
+}
+
 /// What a partition needs.
 pub(super) struct Side {
-    pub(super) built: Arc<Built>,
+    pub(super) known: Arc<Known>,
     pub(super) meeting: Arc<Meeting>,
     pub(super) keep: Keep,
     pub(super) nulls_equal: bool,
@@ -78,6 +86,8 @@ pub(super) struct Side {
     pub(super) partition: usize,
     pub(super) partitions: usize,
     pub(super) batch_size: usize,
+    /// Source rows that are left out because they change nothing.
+    pub(super) unchanged: Count,
 }
 
 /// One partition at work: stored rows are looked up, then a share of the source's rows is gone through.
@@ -110,6 +120,7 @@ impl Work {
                 Err(error) => return Err(self.side.meeting.fail(error)),
             }
             self.side.meeting.all_are_there().await?;
+            self.side.known.settle.as_ref().map_or(Ok(()), Settle::check)?;
             self.rest = Some(self.share().into_iter());
         }
         while let Some((start, batch)) = self.rest.as_mut().and_then(Iterator::next) {
@@ -122,7 +133,7 @@ impl Work {
 
     /// An equal part of the source for every partition, so that all have the same to write.
     fn share(&self) -> Vec<(usize, RecordBatch)> {
-        let (rows, of) = (self.side.built.rows(), self.side.partitions.max(1));
+        let (rows, of) = (self.side.known.built.rows(), self.side.partitions.max(1));
         let part = rows.div_ceil(of);
         let from = part.saturating_mul(self.side.partition);
         self.side
@@ -133,7 +144,11 @@ impl Work {
     async fn next_pairs(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(stored) = &mut self.stored {
             match stored.next().await {
-                Some(batch) => self.look_up(&batch?)?,
+                Some(batch) => {
+                    if let Some(passing) = self.look_up(&batch?)? {
+                        return Ok(Some(passing));
+                    }
+                }
                 None => self.stored = None,
             }
             if self.rows.len() >= self.side.batch_size {
@@ -146,8 +161,42 @@ impl Work {
         }
     }
 
-    fn look_up(&mut self, stored: &RecordBatch) -> Result<()> {
-        let built = &self.side.built;
+    /// Finds the source rows of stored rows. What goes out at once comes back.
+    fn look_up(&mut self, stored: &RecordBatch) -> Result<Option<RecordBatch>> {
+        let known = Arc::clone(&self.side.known);
+        let built = &known.built;
+        if let Some(settle) = &known.settle {
+            let mut found = vec![Found::None; stored.num_rows()];
+            self.each_match(stored, |at, row| {
+                if let Some(found) = found.get_mut(at) {
+                    *found = found.and(row);
+                }
+            })?;
+            let passing = settle.passing(built, stored, &found)?;
+            return match passing.num_rows() {
+                0 => Ok(None),
+                _ => Ok(Some(passing.with_schema(Arc::clone(&self.side.schema))?)),
+            };
+        }
+        let keeps_pairs = self.side.keep == Keep::Pairs;
+        let (mut rows, mut places) = (Vec::new(), Vec::new());
+        self.each_match(stored, |at, row| {
+            built.mark(row);
+            if keeps_pairs {
+                rows.push(row);
+                places.push(u64::try_from(at).unwrap_or(u64::MAX));
+            }
+        })?;
+        if !rows.is_empty() {
+            self.rows.extend(rows);
+            self.beside.push(take_record_batch(stored, &UInt64Array::from(places))?);
+        }
+        Ok(None)
+    }
+
+    /// Calls `found` with each stored row and each source row of its key.
+    fn each_match(&self, stored: &RecordBatch, mut found: impl FnMut(usize, u32)) -> Result<()> {
+        let built = &self.side.known.built;
         if stored.num_rows() == 0 || built.rows() == 0 {
             return Ok(());
         }
@@ -158,35 +207,17 @@ impl Work {
         } else {
             without_nulls(&keys)
         };
-        let mut found = Vec::new();
         for (at, hash) in hashes(&keys)?.into_iter().enumerate() {
-            if valid.as_ref().is_some_and(|valid| valid.is_null(at)) {
-                continue;
+            if valid.as_ref().is_none_or(|valid| valid.is_valid(at)) {
+                look_up(&built.shards, hash, |row| same.equal(row, at), |row| found(at, row));
             }
-            look_up(
-                &built.shards,
-                hash,
-                |row| same.equal(row, at),
-                |row| {
-                    built.mark(row);
-                    if self.side.keep == Keep::Pairs {
-                        self.rows.push(row);
-                        found.push(at);
-                    }
-                },
-            );
-        }
-        if !found.is_empty() {
-            let places = found.into_iter().map(|at| u32::try_from(at).unwrap_or(u32::MAX));
-            self.beside
-                .push(take_record_batch(stored, &UInt32Array::from_iter_values(places))?);
         }
         Ok(())
     }
 
     fn pairs(&mut self) -> Result<RecordBatch> {
         let (rows, beside) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.beside));
-        let built = &self.side.built;
+        let built = &self.side.known.built;
         let places: Vec<(usize, usize)> = rows.into_iter().map(|row| built.place(row)).collect();
         let width = self.side.schema.fields().len() - self.side.stored_schema.fields().len();
         let source = |column: usize| {
@@ -200,12 +231,21 @@ impl Work {
 
     /// What goes out of a slice of the source once all matches are known.
     fn left_of(&self, start: usize, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
-        let marked = (start..start + batch.num_rows()).map(|row| self.side.built.is_marked(row));
+        let marked = (start..start + batch.num_rows()).map(|row| self.side.known.built.is_marked(row));
         match self.side.keep {
             Keep::Mark => {
                 let mark: ArrayRef = Arc::new(BooleanArray::from(marked.collect::<Vec<_>>()));
                 let columns = batch.columns().iter().cloned().chain([mark]).collect();
                 Ok(Some(RecordBatch::try_new(Arc::clone(&self.side.schema), columns)?))
+            }
+            Keep::Unsettled => {
+                let left = BooleanArray::from(marked.map(|settled| !settled).collect::<Vec<_>>());
+                self.side.unchanged.add(left.false_count());
+                let rows = filter_record_batch(batch, &left)?;
+                match rows.num_rows() {
+                    0 => Ok(None),
+                    _ => Ok(Some(rows.with_schema(Arc::clone(&self.side.schema))?)),
+                }
             }
             Keep::Pairs => {
                 let alone = BooleanArray::from(marked.map(|marked| !marked).collect::<Vec<_>>());

@@ -4,7 +4,8 @@
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::common::Result;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
-use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Slot;
+use hashbrown::{HashMap, HashTable};
 
 use super::keys::KeyEq;
 
@@ -21,9 +22,10 @@ const SLOT: usize = size_of::<Entry>() + 1;
 /// The rows of some keys.
 #[derive(Debug)]
 pub(super) struct Shard {
+    /// The last row of each key.
     entries: HashTable<Entry>,
-    /// Rows whose key another row has.
-    pub(super) repeated: bool,
+    /// From a row to the one before it that has the same key.
+    before: HashMap<u32, u32>,
 }
 
 /// One hash for every row of `keys`.
@@ -70,7 +72,7 @@ impl Shard {
     ) -> Self {
         let mut shard = Self {
             entries: HashTable::with_capacity(hashes.len() / shards.max(1)),
-            repeated: false,
+            before: HashMap::new(),
         };
         for (row, hash) in hashes.iter().enumerate() {
             if shard_of(*hash, shards) == part && usable(row) {
@@ -83,25 +85,35 @@ impl Shard {
     fn insert(&mut self, hash: u64, row: usize, same: &KeyEq) {
         let tag = tag(hash);
         let Ok(number) = u32::try_from(row) else { return };
-        if !self.repeated {
-            let known = |entry: &Entry| entry.tag == tag && same.equal(index(entry.row), row);
-            self.repeated = self.entries.find(spread(tag), known).is_some();
+        let known = |entry: &Entry| entry.tag == tag && same.equal(index(entry.row), row);
+        match self.entries.entry(spread(tag), known, |entry| spread(entry.tag)) {
+            Slot::Occupied(mut known) => {
+                let earlier = std::mem::replace(&mut known.get_mut().row, number);
+                self.before.insert(number, earlier);
+            }
+            Slot::Vacant(free) => {
+                free.insert(Entry { tag, row: number });
+            }
         }
-        let entry = Entry { tag, row: number };
-        self.entries
-            .insert_unique(spread(tag), entry, |entry| spread(entry.tag));
+    }
+
+    /// Whether two rows have the same key.
+    pub(super) fn repeats(&self) -> bool {
+        !self.before.is_empty()
     }
 }
 
 /// Calls `found` with every row of the shards whose key hashes like `hash` and is the same.
 pub(super) fn look_up(shards: &[Shard], hash: u64, same: impl Fn(usize) -> bool, mut found: impl FnMut(u32)) {
     let tag = tag(hash);
-    if let Some(shard) = shards.get(shard_of(hash, shards.len())) {
-        for entry in shard.entries.iter_hash(spread(tag)) {
-            if entry.tag == tag && same(index(entry.row)) {
-                found(entry.row);
-            }
-        }
+    let Some(shard) = shards.get(shard_of(hash, shards.len())) else {
+        return;
+    };
+    let known = |entry: &Entry| entry.tag == tag && same(index(entry.row));
+    let mut next = shard.entries.find(spread(tag), known).map(|entry| entry.row);
+    while let Some(row) = next {
+        found(row);
+        next = shard.before.get(&row).copied();
     }
 }
 

@@ -4,13 +4,11 @@
 //! Scd2Merge
 //!   Projection: final columns, __action, __file, __row
 //!     Intervals: histories of whole keys
-//!       Union
+//!       Match: without rows that change nothing          Union without the memory for it
 //!         <source rows: cast, control columns, gate; spool reader 0>
-//!         RightSemi Join on the key        without it where absent keys are looked at as well
-//!           <keys of the source: spool reader 1>
-//!           Bounded: open, or ended since the source's first row        by sequence
-//!             <first time of the source: spool reader 2>
-//!             TargetScan: the versions that can matter
+//!         Bounded: open, or ended since the source's first row        by sequence
+//!           <first time of the source: spool reader 1>
+//!           TargetScan: the versions that can matter
 //! ```
 
 use alluvium_core::Result;

@@ -5,14 +5,17 @@ use alluvium_core::syntax::Dedup;
 use alluvium_exec::bounded::BoundedNode;
 use alluvium_exec::columns as internal;
 use alluvium_exec::intervals::{IntervalsNode, TIME, WINNER};
+use alluvium_exec::matching::{AbsentVersions, MatchNode, SettleSpec};
 use alluvium_exec::spool::Spool;
 use alluvium_exec::winner::{WinnerMode, WinnerNode, WinnerSpec};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{JoinType, ScalarValue};
 use datafusion::functions_aggregate::min_max::min;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, lit};
 
 use super::bind::Scd2;
+use super::sides::Side;
+use super::syntax::LateArrival;
 use super::times::from_micros;
 use crate::bind::control::{Controlled, dedup_order, extension};
 use crate::bind::expr::{bare, col};
@@ -53,20 +56,82 @@ impl History<'_> {
             (rows.plan, stored) =
                 with_present_groups(scd2.state, &absent.within, rows.plan, stored, &scd2.source, &scd2.table)?;
         }
-        let (events, stored) = self.of_source_keys(rows.plan, stored)?;
+        let settles = self.settles();
+        let (events, stored) = match settles {
+            true => self.since_events(rows.plan, stored)?,
+            false => self.of_source_keys(rows.plan, stored)?,
+        };
         let events = self.deduplicated(events)?;
         let sides = scd2.sides(&events, &stored, has_marker)?;
-        let (events, stored) = (
-            LogicalPlanBuilder::from(events)
-                .project(sides.iter().map(|s| s.event.clone().alias(&s.name)))?
-                .build()?,
-            LogicalPlanBuilder::from(stored)
-                .project(sides.iter().map(|s| s.stored.clone().alias(&s.name)))?
-                .build()?,
-        );
-        let union = LogicalPlanBuilder::from(events).union(stored)?.build()?;
-        let node = extension(IntervalsNode::try_new(union, scd2.spec())?);
+        let in_stored_type = |side: &Side| -> Result<Expr> {
+            let data_type = side.stored.get_type(stored.schema())?;
+            Ok(match side.event.get_type(events.schema())? == data_type {
+                true => side.event.clone(),
+                false => cast(side.event.clone(), data_type),
+            })
+        };
+        let ours = sides.iter().map(|s| Ok(in_stored_type(s)?.alias(&s.name)));
+        let ours = ours.collect::<Result<Vec<_>>>()?;
+        let theirs: Vec<Expr> = sides.iter().map(|s| s.stored.clone().alias(&s.name)).collect();
+        let events = LogicalPlanBuilder::from(events).project(ours)?.build()?;
+        let stored = LogicalPlanBuilder::from(stored).project(theirs)?.build()?;
+        let lines = match settles {
+            true => MatchNode::unsettled(events, stored, self.settle_spec(), scd2.identity.nulls_equal())?.into_plan(),
+            false => LogicalPlanBuilder::from(events).union(stored)?.build()?,
+        };
+        let node = extension(IntervalsNode::try_new(lines, scd2.spec())?);
         Ok(LogicalPlanBuilder::from(node).project(self.outgoing()?)?.build()?)
+    }
+
+    /// Whether rows that change nothing are found by their keys, before histories are put in order: where the source may
+    /// be held in memory, and no two open versions of a key are allowed.
+    fn settles(&self) -> bool {
+        let scd2 = self.scd2;
+        let plain = |name: &String| {
+            let data_type = scd2.columns.target_type(name);
+            data_type.is_some_and(|t| !t.is_nested() && !t.is_floating())
+        };
+        let appends = scd2
+            .load
+            .clauses
+            .late
+            .is_some_and(|late| late.action == LateArrival::Append);
+        let in_memory = scd2.state.config_options().optimizer.prefer_hash_join;
+        scd2.table.base.is_some() && in_memory && !appends && scd2.identity.columns.iter().all(plain)
+    }
+
+    fn settle_spec(&self) -> SettleSpec {
+        let spec = self.scd2.spec();
+        let mut compared = spec.tracked;
+        let others = spec.landing.into_iter().filter(|name| !compared.contains(name));
+        let others: Vec<String> = others.collect();
+        compared.extend(others);
+        if spec.guards {
+            compared.extend((0..spec.sequence).map(internal::sequence));
+        }
+        SettleSpec {
+            table: spec.table,
+            keys: spec.keys,
+            compared,
+            by_sequence: spec.sequence > 0,
+            open_until: spec.open_until,
+            has_current: spec.has_current,
+            absent: match (spec.absent, spec.sequence) {
+                (None, _) => AbsentVersions::Dropped,
+                (Some(_), 0) => AbsentVersions::Kept,
+                (Some(_), _) => AbsentVersions::Open,
+            },
+        }
+    }
+
+    /// The source, and the stored versions that did not end before its first row.
+    fn since_events(&self, source: LogicalPlan, stored: LogicalPlan) -> Result<(LogicalPlan, LogicalPlan)> {
+        if !self.only_recent() {
+            return Ok((source, stored));
+        }
+        let spool = Spool::new(2);
+        let events = spool.reader(source.clone(), 0)?;
+        Ok((events, self.since_source(spool.reader(source, 1)?, stored)?))
     }
 
     /// The stored versions that can matter: by boundary those that are closed by then cannot.

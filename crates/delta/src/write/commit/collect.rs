@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use alluvium_core::{LoadError, Result};
-use alluvium_exec::metrics::{SKIPPED_ROWS, SOURCE_ROWS, sum};
+use alluvium_exec::metrics::{SKIPPED_ROWS, SOURCE_ROWS, UNCHANGED_ROWS, sum};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use deltalake::kernel::{Add, AddCDCFile};
@@ -150,7 +150,7 @@ impl Collected {
             inserted: tasks.inserted,
             updated: tasks.updated,
             deleted: tasks.deleted,
-            unchanged: tasks.unchanged,
+            unchanged: tasks.unchanged + metric(UNCHANGED_ROWS),
             skipped: tasks.skipped + metric(SKIPPED_ROWS),
             source: metric(SOURCE_ROWS),
             files_added: u64::try_from(self.adds.len()).unwrap_or(u64::MAX),

@@ -1,0 +1,243 @@
+//! Histories that a load does not change: the only source row of a key that says what the open version says. Neither of
+//! the two has to be put in order with anything, and in a full extract most rows are such.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use alluvium_core::LoadError;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
+use datafusion::arrow::compute::{filter_record_batch, interleave, take};
+use datafusion::arrow::datatypes::{Int64Type, Schema};
+use datafusion::common::Result;
+
+use super::build::Built;
+use crate::changed::distinct;
+use crate::intervals::{CURRENT, DELETED, FROM, INSIDE, MARKED, TIME, TO, WINNER, broken_history};
+use crate::keys::{Columns, index_of};
+
+/// Which stored versions go on, and when a source row changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SettleSpec {
+    /// The target table, as the statement names it.
+    pub table: String,
+    /// The columns that identify a history.
+    pub keys: Vec<String>,
+    /// The columns that have to be equal, those that differ most often first.
+    pub compared: Vec<String>,
+    /// Whether rows carry times of their own, which have to be that of the version.
+    pub by_sequence: bool,
+    /// The end of open versions, in microseconds; `None`: NULL.
+    pub open_until: Option<i64>,
+    /// Whether the table flags open versions.
+    pub has_current: bool,
+    /// Stored versions of keys that the source lacks.
+    pub absent: AbsentVersions,
+}
+
+/// Which stored versions go on although the source lacks their key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AbsentVersions {
+    /// None.
+    Dropped,
+    /// Those that are open.
+    Open,
+    /// All.
+    Kept,
+}
+
+/// The spec, with its columns found.
+pub(super) struct Settle {
+    pub(super) spec: SettleSpec,
+    keys: Columns,
+    compared: Vec<usize>,
+    places: Places,
+    /// A bit for each source row whose key has an open version.
+    opened: Vec<AtomicU64>,
+    /// The first key with several.
+    broken: Mutex<Option<LoadError>>,
+}
+
+/// Where the columns that describe a version and a source row are.
+struct Places {
+    from: usize,
+    to: usize,
+    current: usize,
+    deleted: usize,
+    inside: usize,
+    time: usize,
+    marked: usize,
+    winner: usize,
+}
+
+/// A stored version and the only source row of its key.
+#[derive(Clone, Copy)]
+struct Couple {
+    stored: usize,
+    source: u32,
+}
+
+impl Settle {
+    pub(super) fn try_new(spec: &SettleSpec, schema: &Schema, rows: usize) -> Result<Self> {
+        let place = |name: &str| index_of(schema, name, "Match");
+        let compared = spec.compared.iter().map(|name| place(name));
+        Ok(Self {
+            keys: Columns::try_new(schema, &spec.keys, "Match")?,
+            compared: compared.collect::<Result<_, _>>()?,
+            places: Places {
+                from: place(FROM)?,
+                to: place(TO)?,
+                current: place(CURRENT)?,
+                deleted: place(DELETED)?,
+                inside: place(INSIDE)?,
+                time: place(TIME)?,
+                marked: place(MARKED)?,
+                winner: place(WINNER)?,
+            },
+            opened: (0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            broken: Mutex::new(None),
+            spec: spec.clone(),
+        })
+    }
+
+    /// The stored versions of a batch that go on. `found` names the source rows of each: none, one, or several.
+    pub(super) fn passing(&self, built: &Built, stored: &RecordBatch, found: &[Found]) -> Result<RecordBatch> {
+        let open = self.open(stored)?;
+        let kept = |(at, found): (usize, &Found)| match (found, self.spec.absent) {
+            (Found::None, AbsentVersions::Dropped) => false,
+            (Found::None, AbsentVersions::Open) => open.value(at),
+            _ => true,
+        };
+        let mut passing: Vec<bool> = found.iter().enumerate().map(kept).collect();
+        for couple in self.settled(built, stored, found, &open)? {
+            built.mark(couple.source);
+            if let Some(passes) = passing.get_mut(couple.stored) {
+                *passes = false;
+            }
+        }
+        Ok(filter_record_batch(stored, &BooleanArray::from(passing))?)
+    }
+
+    /// Which versions are open.
+    fn open(&self, stored: &RecordBatch) -> Result<BooleanArray> {
+        let ends = times(stored, self.places.to)?;
+        let open = |row| ends.is_valid(row).then(|| ends.value(row)) == self.spec.open_until;
+        Ok((0..stored.num_rows()).map(|row| Some(open(row))).collect())
+    }
+
+    /// The versions that are all that their source row says, with that row.
+    fn settled(
+        &self,
+        built: &Built,
+        stored: &RecordBatch,
+        found: &[Found],
+        open: &BooleanArray,
+    ) -> Result<Vec<Couple>> {
+        let from = times(stored, self.places.from)?;
+        let yes = |place: usize, row: usize| flag(stored, place, row);
+        let mut couples = Vec::new();
+        for (at, found) in found.iter().enumerate() {
+            let Found::One(source) = *found else { continue };
+            if !open.value(at) || !yes(self.places.inside, at) {
+                continue;
+            }
+            if self.opens_again(source) {
+                self.report_broken(stored, at)?;
+            }
+            let flagged = !self.spec.has_current || yes(self.places.current, at);
+            if flagged && !yes(self.places.deleted, at) && from.is_valid(at) {
+                couples.push(Couple { stored: at, source });
+            }
+        }
+        couples.retain(|couple| self.says_something(built, couple.source, from.value(couple.stored)));
+        self.equal(built, stored, couples)
+    }
+
+    /// Whether a source row is of the time `from`, where it has a time, and no delete.
+    fn says_something(&self, built: &Built, source: u32, from: i64) -> bool {
+        let (batch, row) = built.place(source);
+        let Some(batch) = built.batches.get(batch) else {
+            return false;
+        };
+        let timed = || {
+            let times = times(batch, self.places.time);
+            times.is_ok_and(|times| times.is_valid(row) && times.value(row) == from)
+        };
+        let wins = flag(batch, self.places.winner, row) && !flag(batch, self.places.marked, row);
+        wins && (!self.spec.by_sequence || timed())
+    }
+
+    /// Compares one column after the other, as long as any rows are left.
+    fn equal(&self, built: &Built, stored: &RecordBatch, mut couples: Vec<Couple>) -> Result<Vec<Couple>> {
+        for column in &self.compared {
+            if couples.is_empty() {
+                break;
+            }
+            let rows = couples.iter().map(|c| u64::try_from(c.stored).unwrap_or(u64::MAX));
+            let old = take(stored.column(*column), &UInt64Array::from_iter_values(rows), None)?;
+            let places: Vec<(usize, usize)> = couples.iter().map(|c| built.place(c.source)).collect();
+            let parts: Vec<&dyn Array> = built.batches.iter().map(|b| b.column(*column).as_ref()).collect();
+            let new: ArrayRef = interleave(&parts, &places)?;
+            let differs = distinct(&old, &new)?;
+            let mut differs = differs.values().iter();
+            couples.retain(|_| differs.next() == Some(false));
+        }
+        Ok(couples)
+    }
+
+    /// Notes that the key of a source row has an open version; whether it had one.
+    fn opens_again(&self, source: u32) -> bool {
+        let (word, bit) = (super::table::index(source / 64), 1 << (source % 64));
+        let before = self
+            .opened
+            .get(word)
+            .map_or(0, |word| word.fetch_or(bit, Ordering::Relaxed));
+        before & bit != 0
+    }
+
+    fn report_broken(&self, stored: &RecordBatch, row: usize) -> Result<()> {
+        let key = self.keys.shown(&self.keys.arrays(stored)?, row)?;
+        let error = broken_history(&self.spec.table, &key)?;
+        self.broken
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .get_or_insert(error);
+        Ok(())
+    }
+
+    /// The error of a key with several open versions, once all stored rows have been seen.
+    pub(super) fn check(&self) -> Result<()> {
+        let broken = self
+            .broken
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take();
+        broken.map_or(Ok(()), |error| Err(error.into()))
+    }
+}
+
+/// The source rows of a stored row's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    None,
+    One(u32),
+    Several,
+}
+
+impl Found {
+    pub(super) fn and(self, row: u32) -> Self {
+        match self {
+            Self::None => Self::One(row),
+            _ => Self::Several,
+        }
+    }
+}
+
+fn times(batch: &RecordBatch, place: usize) -> Result<&Int64Array> {
+    let times = batch.column(place).as_primitive_opt::<Int64Type>();
+    Ok(times.ok_or_else(|| LoadError::internal("times of a history have a wrong type"))?)
+}
+
+fn flag(batch: &RecordBatch, place: usize, row: usize) -> bool {
+    let flags = batch.column(place).as_boolean_opt();
+    flags.is_some_and(|flags| flags.is_valid(row) && flags.value(row))
+}
