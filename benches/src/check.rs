@@ -96,7 +96,7 @@ pub async fn content(directory: &Path, base: Base) -> Result<Content> {
     };
     let mut wanted = vec![
         "count(*)".to_owned(),
-        marked.to_owned(),
+        format!("{marked} AS marked"),
         "count(DISTINCT id)".to_owned(),
     ];
     let frame = context.table("t").await?;
