@@ -26,7 +26,7 @@ pub struct Options {
     pub reps: usize,
     /// Workloads, separated by commas. All of them unless named.
     #[arg(long, value_delimiter = ',', value_parser = workload)]
-    workload: Vec<Workload>,
+    pub workload: Vec<Workload>,
     /// What to measure ours against, separated by commas: merge-range, merge-filter, merge-streaming.
     #[arg(long, value_delimiter = ',', value_parser = engine, default_value = "merge-range")]
     pub against: Vec<Engine>,
