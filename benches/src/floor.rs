@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
-use datafusion::prelude::{DataFrame, ParquetReadOptions, SessionContext};
+use datafusion::prelude::{DataFrame, ParquetReadOptions, SessionConfig, SessionContext};
 use deltalake::parquet::arrow::ArrowWriter;
+use deltalake::parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
+use deltalake::parquet::schema::types::ColumnPath;
 use futures::StreamExt;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -63,6 +65,25 @@ pub(crate) async fn rewrite(workload: &Workload, table: &Path, sources: &[PathBu
     Ok(started.elapsed())
 }
 
+/// Without dictionaries of values that hardly repeat, which would be made and thrown away.
+fn cheapest() -> Result<WriterProperties> {
+    let single = [
+        "id",
+        "sk",
+        "updated_at",
+        "amount",
+        "score",
+        "note",
+        "row_hash",
+        "valid_from",
+        "valid_to",
+    ];
+    let without = |builder: WriterPropertiesBuilder, name: &str| {
+        builder.set_column_dictionary_enabled(ColumnPath::from(name), false)
+    };
+    Ok(single.into_iter().fold(properties()?.into_builder(), without).build())
+}
+
 /// Which rows of the source end in the table.
 fn coming_in(load: Load) -> &'static str {
     match load {
@@ -74,7 +95,10 @@ fn coming_in(load: Load) -> &'static str {
 }
 
 fn context() -> Result<SessionContext> {
-    let context = SessionContext::new();
+    let mut config = SessionConfig::new();
+    // Writers take strings as they come; views of them would only cost more.
+    config.options_mut().execution.parquet.schema_force_view_types = false;
+    let context = SessionContext::new_with_config(config);
     share_store(&context)?;
     Ok(context)
 }
@@ -98,7 +122,7 @@ async fn read(frame: DataFrame, into: Option<PathBuf>) -> Result {
         tasks.spawn(async move {
             let schema = batches.schema();
             let mut writer = match path {
-                Some(path) => Some(ArrowWriter::try_new(File::create(path)?, schema, Some(properties()?))?),
+                Some(path) => Some(ArrowWriter::try_new(File::create(path)?, schema, Some(cheapest()?))?),
                 None => None,
             };
             while let Some(batch) = batches.next().await {
