@@ -28,7 +28,7 @@ const AREA: (Span, Span) = (
     },
 );
 /// Below the charts, for the names of the lines.
-const LEGEND: f64 = 40.0;
+const LEGEND: f64 = 60.0;
 /// Told apart without seeing colours well (Okabe and Ito).
 const COLOURS: [&str; 7] = [
     "#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#cc79a7", "#009e73", "#000000",
@@ -137,12 +137,16 @@ fn lines(chart: &Chart, axes: &(Axis, Axis)) -> String {
 }
 
 fn legend(chart: &Chart) -> String {
-    let (mut x, y) = (AREA.0.from, HEIGHT + 10.0);
+    let (left, step) = (AREA.0.from, 130.0);
+    let (mut x, mut y) = (left, HEIGHT + 4.0);
     let mut out = String::new();
     for (series, colour) in chart.series.iter().zip(COLOURS.iter().cycle()) {
+        if x + step > WIDTH {
+            (x, y) = (left, y + 18.0);
+        }
         out += &format!("<rect x=\"{x}\" y=\"{y}\" width=\"14\" height=\"4\" fill=\"{colour}\"/>\n");
         out += &text((x + 18.0, y + 7.0), "start", series.name);
-        x += 140.0;
+        x += step;
     }
     out
 }
