@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use alluvium_benches::Result;
 use alluvium_benches::engine::Engine;
-use alluvium_benches::lab::{Lab, Shape};
+use alluvium_benches::lab::Lab;
+use alluvium_benches::tables::Shape;
 use alluvium_benches::workload::{WORKLOADS, Workload};
 use criterion::{Criterion, SamplingMode};
 use tokio::runtime::Runtime;
@@ -21,7 +22,7 @@ fn main() -> Result {
     let mut criterion = Criterion::default().configure_from_args();
     let runtime = Runtime::new()?;
     let directory = tempfile::tempdir()?;
-    let lab = runtime.block_on(Lab::open(directory.path(), SHAPE))?;
+    let lab = Lab::open(directory.path(), SHAPE)?;
     let mut group = criterion.benchmark_group("upsert");
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     for workload in WORKLOADS {
@@ -49,11 +50,11 @@ fn main() -> Result {
 
 /// The time of as many loads, each into a fresh table. Making the tables is not counted.
 async fn loads(lab: &Lab, workload: &Workload, iterations: u64) -> Result<Duration> {
-    let source = lab.source(workload)?;
+    let sources = lab.sources(workload)?;
     let mut elapsed = Duration::ZERO;
     for _ in 0..iterations {
-        let table = lab.fresh_table(true)?;
-        elapsed += Engine::Alluvium.load(workload, table.path(), &source, None).await?;
+        let table = lab.fresh_table(workload.base, true).await?;
+        elapsed += Engine::Alluvium.load(workload, table.path(), &sources, None).await?;
     }
     Ok(elapsed)
 }

@@ -1,27 +1,16 @@
-//! Who loads: our statements, and the merge that comes with the table format library.
+//! Who loads: our statements, the operations that come with the table format library, and the least that either has to
+//! do.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use alluvium::Session;
-use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{Int64Type, SchemaRef};
-use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::functions_aggregate::expr_fn::{max, min};
-use datafusion::prelude::{DataFrame, Expr, ParquetReadOptions, SessionContext, col, lit};
-use deltalake::delta_datafusion::DeltaSessionContext;
-use deltalake::operations::merge::{InsertBuilder, UpdateBuilder};
-
-use crate::Result;
-use crate::lab::table_url;
-use crate::workload::{Load, Workload};
+use crate::workload::Workload;
+use crate::{Result, floor, ours, peer};
 
 /// An engine, with the way it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
-    /// `UPSERT INTO` and `INSERT ONLY INTO` on a table with deletion vectors.
+    /// Our statements on a table with deletion vectors.
     Alluvium,
     /// The same on a table without: files with changed rows are written again.
     AlluviumRewrite,
@@ -32,16 +21,22 @@ pub enum Engine {
     MergeFilter,
     /// deltalake's merge with a streaming source and nothing else.
     MergeStreaming,
+    /// No engine: the key columns are read once, and the source.
+    FloorKeys,
+    /// No engine: the files with changed rows are decoded and encoded once, and the rows that come in.
+    FloorRewrite,
 }
 
 impl Engine {
     /// Every engine.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Alluvium,
         Self::AlluviumRewrite,
         Self::MergeRange,
         Self::MergeFilter,
         Self::MergeStreaming,
+        Self::FloorKeys,
+        Self::FloorRewrite,
     ];
 
     /// Its name in options and tables.
@@ -52,6 +47,8 @@ impl Engine {
             Self::MergeRange => "merge-range",
             Self::MergeFilter => "merge-filter",
             Self::MergeStreaming => "merge-streaming",
+            Self::FloorKeys => "floor-keys",
+            Self::FloorRewrite => "floor-rewrite",
         }
     }
 
@@ -70,8 +67,13 @@ impl Engine {
         matches!(self, Self::Alluvium | Self::AlluviumRewrite)
     }
 
-    /// Loads `source` into `table` and tells how long that took, from opening the table to the commit. The session is
-    /// there before the clock starts.
+    /// Whether it loads nothing.
+    pub fn is_floor(self) -> bool {
+        matches!(self, Self::FloorKeys | Self::FloorRewrite)
+    }
+
+    /// Loads `sources` into `table` and tells how long that took, from opening the table to the last commit. The
+    /// session is there before the clock starts.
     ///
     /// # Errors
     ///
@@ -80,99 +82,74 @@ impl Engine {
         self,
         workload: &Workload,
         table: &Path,
-        source: &Path,
+        sources: &[PathBuf],
         memory_limit: Option<usize>,
     ) -> Result<Duration> {
         match self {
-            Self::Alluvium | Self::AlluviumRewrite => ours(workload, table, source, memory_limit).await,
-            _ => self.merge(workload, table, source, memory_limit).await,
+            Self::Alluvium | Self::AlluviumRewrite => ours::load(workload, table, sources, memory_limit).await,
+            Self::MergeRange | Self::MergeFilter | Self::MergeStreaming => {
+                peer::load(self, workload, table, sources, memory_limit).await
+            }
+            Self::FloorKeys => floor::read_keys(workload, table, sources).await,
+            Self::FloorRewrite => floor::rewrite(workload, table, sources).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check;
+    use crate::lab::Lab;
+    use crate::tables::Shape;
+    use crate::workload::WORKLOADS;
+
+    const SHAPE: Shape = Shape {
+        rows: 4_000,
+        files: 4,
+        by_day: false,
+    };
+
+    /// Fifty loads take too long for a test.
+    fn few_loads() -> impl Iterator<Item = Workload> {
+        WORKLOADS.into_iter().filter(|workload| workload.sources == 1)
+    }
+
+    #[tokio::test]
+    async fn engines_leave_the_rows_that_are_expected() {
+        let directory = tempfile::tempdir().unwrap();
+        let lab = Lab::open(directory.path(), SHAPE).unwrap();
+        for workload in few_loads() {
+            let (name, base) = (workload.name, workload.base);
+            let sources = lab.sources(&workload).unwrap();
+            let mut contents = Vec::new();
+            for engine in [Engine::Alluvium, Engine::AlluviumRewrite, Engine::MergeRange] {
+                let table = lab.fresh_table(base, engine.deletion_vectors()).await.unwrap();
+                engine.load(&workload, table.path(), &sources, None).await.unwrap();
+                contents.push(check::content(table.path(), base).await.unwrap());
+            }
+            let expected = workload.expected(SHAPE.rows);
+            assert_eq!(u64::try_from(contents[0].rows), Ok(expected.rows), "{name}");
+            assert_eq!(u64::try_from(contents[0].marked), Ok(expected.marked), "{name}");
+            assert!(
+                contents.iter().all(|content| *content == contents[0]),
+                "{name}: {contents:?}"
+            );
         }
     }
 
-    async fn merge(
-        self,
-        workload: &Workload,
-        table: &Path,
-        source: &Path,
-        memory_limit: Option<usize>,
-    ) -> Result<Duration> {
-        let context = merge_context(memory_limit)?;
-        let started = Instant::now();
-        let table = deltalake::open_table(table_url(table)?).await?;
-        let source = context
-            .read_parquet(source.display().to_string(), ParquetReadOptions::default())
-            .await?;
-        let schema: SchemaRef = Arc::new(source.schema().as_arrow().clone());
-        let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        let mut condition = col("t.id").eq(col("s.id"));
-        if self == Self::MergeRange {
-            condition = condition.and(key_range(&source).await?);
+    #[tokio::test]
+    async fn floors_need_no_commit() {
+        let directory = tempfile::tempdir().unwrap();
+        let lab = Lab::open(directory.path(), SHAPE).unwrap();
+        for workload in few_loads() {
+            let sources = lab.sources(&workload).unwrap();
+            for engine in Engine::ALL.into_iter().filter(|engine| engine.is_floor()) {
+                let table = lab.fresh_table(workload.base, false).await.unwrap();
+                engine.load(&workload, table.path(), &sources, None).await.unwrap();
+                let changes = check::changes(table.path()).unwrap();
+                assert_eq!(changes, check::Changes::default(), "{}", workload.name);
+            }
         }
-        let mut merge = table
-            .merge(source, condition)
-            .with_session_state(Arc::new(context.state()))
-            .with_source_alias("s")
-            .with_target_alias("t")
-            .with_streaming(self != Self::MergeFilter)
-            .when_not_matched_insert(|insert| {
-                let set = |insert: InsertBuilder, name: &&str| insert.set(format!("t.{name}"), of_source(name));
-                names.iter().fold(insert, set)
-            })?;
-        if workload.load == Load::Upsert {
-            merge = merge.when_matched_update(|update| {
-                let set = |update: UpdateBuilder, name: &&str| update.update(format!("t.{name}"), of_source(name));
-                names.iter().fold(update, set)
-            })?;
-        }
-        merge.await?;
-        Ok(started.elapsed())
     }
-}
-
-fn of_source(name: &str) -> Expr {
-    col(format!("s.{name}"))
-}
-
-async fn ours(workload: &Workload, table: &Path, source: &Path, memory_limit: Option<usize>) -> Result<Duration> {
-    let builder = match memory_limit {
-        Some(bytes) => Session::builder().with_memory_limit(bytes),
-        None => Session::builder(),
-    };
-    let session = builder.build().await?;
-    let statement = match workload.load {
-        Load::Upsert => "UPSERT INTO",
-        Load::InsertOnly => "INSERT ONLY INTO",
-    };
-    let (table, source) = (table.display(), source.display());
-    let started = Instant::now();
-    session
-        .execute(&format!(
-            "CREATE EXTERNAL TABLE t STORED AS DELTATABLE LOCATION '{table}'"
-        ))
-        .await?;
-    session
-        .execute(&format!("{statement} t USING '{source}' KEYS (id)"))
-        .await?;
-    Ok(started.elapsed())
-}
-
-fn merge_context(memory_limit: Option<usize>) -> Result<SessionContext> {
-    let Some(bytes) = memory_limit else {
-        return Ok(DeltaSessionContext::new().into_inner());
-    };
-    let pool = Arc::new(FairSpillPool::new(bytes));
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
-    Ok(DeltaSessionContext::with_runtime_env(runtime).into_inner())
-}
-
-/// `t.id` between the lowest and the highest key of the source.
-async fn key_range(source: &DataFrame) -> Result<Expr> {
-    let ends = vec![min(col("id")).alias("low"), max(col("id")).alias("high")];
-    let found = source.clone().aggregate(Vec::new(), ends)?.collect().await?;
-    let end = |name: &str| -> Result<Expr> {
-        let first: &RecordBatch = found.first().ok_or("no range of keys")?;
-        let column = first.column_by_name(name).ok_or("no range of keys")?;
-        Ok(lit(column.as_primitive::<Int64Type>().value(0)))
-    };
-    Ok(col("t.id").gt_eq(end("low")?).and(col("t.id").lt_eq(end("high")?)))
 }

@@ -1,19 +1,46 @@
-//! The loads that are measured: which keys they bring and what must be in the table afterwards.
-//!
-//! The base table holds the even ids below `2 * rows`, each at version 0. A source row has version 1. Odd ids lie
-//! between the stored ones, so that scattered inserts fall into the key ranges of existing files.
+//! The loads that are measured. What their sources hold is in [`crate::source`].
 
-use std::ops::Range;
-
-use crate::rows::mix;
-
-/// What a match does.
+/// What a load does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
     /// A match updates the stored row.
     Upsert,
     /// A match leaves the stored row alone.
     InsertOnly,
+    /// The rows of the last days are replaced, whatever their keys.
+    Window,
+    /// The rows of the source's keys are replaced by the newest row of each.
+    Newest,
+    /// A history takes an extract of everything, in which little has changed.
+    HistoryOfExtract,
+    /// A history takes the rows that have changed.
+    HistoryOfChanges,
+}
+
+/// The table that is loaded into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// The base table as the options want it.
+    Given,
+    /// The base table, sorted over its files and not partitioned.
+    Sorted,
+    /// The base table, partitioned by day.
+    ByDay,
+    /// Half as many keys, some of them with a closed version.
+    History,
+    /// A twentieth of the rows and two hundred columns.
+    Wide,
+}
+
+impl Base {
+    /// How many keys it stores where the base table has `total` rows.
+    pub fn keys(self, total: u64) -> u64 {
+        match self {
+            Self::Given | Self::Sorted | Self::ByDay => total,
+            Self::History => total / 2,
+            Self::Wide => total / 20,
+        }
+    }
 }
 
 /// Where the keys of a source lie.
@@ -28,7 +55,7 @@ pub enum Place {
 /// How many rows a source has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// One in so many rows of the table.
+    /// One in so many keys of the table.
     OneIn(u64),
     /// So many rows, whatever the table.
     Rows(u64),
@@ -41,82 +68,125 @@ pub struct Workload {
     pub name: &'static str,
     /// What it stands for.
     pub title: &'static str,
-    /// What a match does.
+    /// What it does.
     pub load: Load,
-    /// Rows of the source.
+    /// Into which table.
+    pub base: Base,
+    /// Keys of a source. A window and an extract have a size of their own.
     pub size: Size,
     /// How many in ten of them are known to the table.
     pub known_in_ten: u64,
     /// Where they lie.
     pub place: Place,
+    /// How many sources come one after the other.
+    pub sources: u64,
 }
 
-/// What the table must hold after a load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expected {
-    /// Rows of the table.
-    pub rows: u64,
-    /// Rows that come from the source.
-    pub rows_of_source: u64,
-}
+const UPSERT: Workload = Workload {
+    name: "w1",
+    title: "upsert, 1 % scattered",
+    load: Load::Upsert,
+    base: Base::Given,
+    size: Size::OneIn(100),
+    known_in_ten: 5,
+    place: Place::Scattered,
+    sources: 1,
+};
+
+const INSERT_ONLY: Workload = Workload {
+    name: "w4",
+    title: "insert only, 5 % replayed",
+    load: Load::InsertOnly,
+    size: Size::OneIn(20),
+    known_in_ten: 9,
+    ..UPSERT
+};
+
+const WINDOW: Workload = Workload {
+    name: "w6s",
+    title: "replace 7 of 90 days, sorted",
+    load: Load::Window,
+    base: Base::Sorted,
+    ..UPSERT
+};
 
 /// Every workload, by name.
-pub const WORKLOADS: [Workload; 7] = [
-    Workload {
-        name: "w1",
-        title: "upsert, 1 % scattered",
-        load: Load::Upsert,
-        size: Size::OneIn(100),
-        known_in_ten: 5,
-        place: Place::Scattered,
-    },
+pub const WORKLOADS: [Workload; 14] = [
+    UPSERT,
     Workload {
         name: "w2",
         title: "upsert, 1 % recent",
-        load: Load::Upsert,
-        size: Size::OneIn(100),
-        known_in_ten: 5,
         place: Place::Recent,
+        ..UPSERT
     },
     Workload {
         name: "w3",
         title: "upsert, 50 % scattered",
-        load: Load::Upsert,
         size: Size::OneIn(2),
-        known_in_ten: 5,
-        place: Place::Scattered,
+        ..UPSERT
     },
-    Workload {
-        name: "w4",
-        title: "insert only, 5 % replayed",
-        load: Load::InsertOnly,
-        size: Size::OneIn(20),
-        known_in_ten: 9,
-        place: Place::Scattered,
-    },
+    INSERT_ONLY,
     Workload {
         name: "w4c",
         title: "insert only, 5 % recent replayed",
-        load: Load::InsertOnly,
-        size: Size::OneIn(20),
-        known_in_ten: 9,
         place: Place::Recent,
+        ..INSERT_ONLY
     },
     Workload {
         name: "w5",
         title: "insert only, 5 % all new",
-        load: Load::InsertOnly,
-        size: Size::OneIn(20),
         known_in_ten: 0,
         place: Place::Recent,
+        ..INSERT_ONLY
+    },
+    WINDOW,
+    Workload {
+        name: "w6p",
+        title: "replace 7 of 90 days, partitioned",
+        base: Base::ByDay,
+        ..WINDOW
+    },
+    Workload {
+        name: "w7",
+        title: "history, extract of all",
+        load: Load::HistoryOfExtract,
+        base: Base::History,
+        ..UPSERT
+    },
+    Workload {
+        name: "w8",
+        title: "history, 1 % changes",
+        load: Load::HistoryOfChanges,
+        base: Base::History,
+        known_in_ten: 8,
+        ..UPSERT
+    },
+    Workload {
+        name: "w9",
+        title: "newest of three, 1 % scattered",
+        load: Load::Newest,
+        ..UPSERT
     },
     Workload {
         name: "w10",
         title: "upsert, 100 rows",
-        load: Load::Upsert,
         size: Size::Rows(100),
-        known_in_ten: 5,
-        place: Place::Scattered,
+        ..UPSERT
+    },
+    Workload {
+        name: "w11",
+        title: "upsert, 50 times 1,000 rows",
+        size: Size::Rows(1_000),
+        place: Place::Recent,
+        sources: 50,
+        ..UPSERT
+    },
+    Workload {
+        name: "w12",
+        title: "upsert, 1 % of 200 columns",
+        base: Base::Wide,
+        known_in_ten: 10,
+        ..UPSERT
     },
 ];
 
@@ -124,90 +194,5 @@ impl Workload {
     /// The workload of this name.
     pub fn named(name: &str) -> Option<Self> {
         WORKLOADS.into_iter().find(|w| w.name == name)
-    }
-
-    /// The keys of the source for a table of `total` rows: no key twice, in no order.
-    pub fn keys(&self, total: u64) -> Vec<i64> {
-        let (known, new) = self.counts(total);
-        let known_in = match self.place {
-            Place::Scattered => 0..total,
-            Place::Recent => total - total / 20..total,
-        };
-        let new_in = match self.place {
-            Place::Scattered => 0..total,
-            Place::Recent => total..total + new,
-        };
-        let stored = pick(known_in, known, 1).into_iter().map(|position| position * 2);
-        let unknown = pick(new_in, new, 2).into_iter().map(|position| position * 2 + 1);
-        let mut keys: Vec<i64> = stored
-            .chain(unknown)
-            .map(|key| i64::try_from(key).unwrap_or(i64::MAX))
-            .collect();
-        keys.sort_by_key(|key| mix(key.unsigned_abs()));
-        keys
-    }
-
-    /// What a table of `total` rows must hold afterwards.
-    pub fn expected(&self, total: u64) -> Expected {
-        let (known, new) = self.counts(total);
-        Expected {
-            rows: total + new,
-            rows_of_source: match self.load {
-                Load::Upsert => known + new,
-                Load::InsertOnly => new,
-            },
-        }
-    }
-
-    /// How many source rows the table knows, and how many are new.
-    fn counts(&self, total: u64) -> (u64, u64) {
-        let rows = match self.size {
-            Size::OneIn(n) => total / n,
-            Size::Rows(n) => n.min(total),
-        };
-        let room = match self.place {
-            Place::Scattered => total,
-            Place::Recent => total / 20,
-        };
-        let known = (rows * self.known_in_ten / 10).min(room);
-        (known, rows - known)
-    }
-}
-
-/// `count` different numbers of `range`, one from each of `count` equal parts of it.
-fn pick(range: Range<u64>, count: u64, salt: u64) -> Vec<u64> {
-    let width = range.end - range.start;
-    let one = |i: u64| {
-        let (from, to) = (width * i / count, width * (i + 1) / count);
-        let offset = mix(i.wrapping_mul(31).wrapping_add(salt)) % (to - from).max(1);
-        range.start + from + offset
-    };
-    (0..count).map(one).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[test]
-    fn keys_are_distinct_and_as_many_as_promised() {
-        for workload in WORKLOADS {
-            for total in [1_000, 20_000, 33_333] {
-                let keys = workload.keys(total);
-                let distinct: HashSet<i64> = keys.iter().copied().collect();
-                assert_eq!(distinct.len(), keys.len(), "{} of {total}", workload.name);
-                let new = keys.iter().filter(|key| *key % 2 == 1).count();
-                let expected = workload.expected(total);
-                assert_eq!(u64::try_from(new).unwrap(), expected.rows - total, "{}", workload.name);
-            }
-        }
-    }
-
-    #[test]
-    fn recent_keys_lie_at_the_end() {
-        let keys = Workload::named("w2").unwrap().keys(20_000);
-        assert!(keys.iter().all(|key| *key >= 38_000));
     }
 }
