@@ -137,6 +137,7 @@ impl Work {
         let part = rows.div_ceil(of);
         let from = part.saturating_mul(self.side.partition);
         self.side
+            .known
             .built
             .slices(from.min(rows), from.saturating_add(part).min(rows))
     }
