@@ -148,3 +148,26 @@ async fn a_window_of_the_sources_own_bounds_reads_no_files_outside() {
     assert_eq!(counted_by("LoadDeltaScanExec", &session, sql, "files_skipped").await, 2);
     assert_eq!(rows(&session, "SELECT count(*) FROM h").await, ["201"]);
 }
+
+/// Conditions on the table's columns leave out files as a `WHERE` would.
+#[tokio::test]
+async fn windows_and_within_open_no_files_outside() {
+    let row = "SELECT 1 AS id, 'x' AS v, TIMESTAMP '2021-01-01 00:00:00' AS \"from\", \
+               CAST(NULL AS TIMESTAMP) AS \"to\", true AS cur";
+    let within = "WITHIN (\"from\" >= TIMESTAMP '2020-06-01 00:00:00' AND \"from\" < TIMESTAMP '2021-06-01 00:00:00')";
+    let statements = [
+        "MERGE OVERWRITE INTO h WINDOW \"from\" FROM TIMESTAMP '2020-06-01 00:00:00' TO TIMESTAMP '2021-01-01 00:00:01'",
+        "MERGE OVERWRITE INTO h WINDOW (\"from\" = TIMESTAMP '2021-01-01 00:00:00' AND id < 50) ON OUTSIDE WINDOW INSERT",
+        &format!("UPSERT INTO h KEYS (id, \"from\") {within}"),
+        &format!("INSERT ONLY INTO h KEYS (id, \"from\") {within}"),
+        &format!("MERGE OVERWRITE INTO h KEYS (id, \"from\") {within}"),
+    ];
+    for statement in statements {
+        let scratch = Scratch::new();
+        let session = history(&scratch).await;
+        let plan = rows(&session, &format!("EXPLAIN {statement} {row}")).await.join("\n");
+        // Two of three files lie outside; one that lies wholly inside a window need not be read either.
+        let left = ["files=1, pruned=2", "files=0, pruned=3"];
+        assert!(left.iter().any(|left| plan.contains(left)), "{statement}: {plan}");
+    }
+}

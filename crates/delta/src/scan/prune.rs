@@ -36,6 +36,7 @@ pub(super) fn keep(
         return vec![false; statistics.num_containers()];
     }
     let all = vec![true; statistics.num_containers()];
+    let predicate = widen(&predicate);
     let pruning = PruningPredicateBuilder::new()
         .with_file_schema(Arc::clone(schema))
         .with_max_in_list_size(MAX_IN_LIST)
@@ -67,6 +68,9 @@ fn widen(filter: &Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
         match binary.op() {
             Operator::And => return and(widen(binary.left()), widen(binary.right())),
             Operator::Or => return or(widen(binary.left()), widen(binary.right())),
+            // `x IS TRUE`: of a filter's answers only TRUE counts anyway.
+            Operator::IsNotDistinctFrom if is_literal(binary.right(), true) => return widen(binary.left()),
+            Operator::IsNotDistinctFrom if is_literal(binary.left(), true) => return widen(binary.right()),
             _ => return Arc::clone(filter),
         }
     }
@@ -101,8 +105,12 @@ fn never() -> Arc<dyn PhysicalExpr> {
 }
 
 fn is_false(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    expr.downcast_ref::<Literal>()
-        .is_some_and(|l| *l.value() == ScalarValue::Boolean(Some(false)))
+    is_literal(expr, false)
+}
+
+fn is_literal(expr: &Arc<dyn PhysicalExpr>, value: bool) -> bool {
+    let literal = expr.downcast_ref::<Literal>();
+    literal.is_some_and(|l| *l.value() == ScalarValue::Boolean(Some(value)))
 }
 
 #[cfg(test)]
@@ -141,6 +149,30 @@ mod tests {
     fn bounds_rule_files_out() {
         let (schema, stats) = stats();
         assert_eq!(keep(between(&schema, 12, 13), &schema, &stats), [false, true, false]);
+    }
+
+    #[test]
+    fn a_condition_that_is_true_prunes_like_the_condition() {
+        let (schema, stats) = stats();
+        let is_true = |e| binary(e, Operator::IsNotDistinctFrom, lit(true), &schema).unwrap();
+        assert_eq!(
+            keep(is_true(between(&schema, 12, 13)), &schema, &stats),
+            [false, true, false]
+        );
+        let nested = binary(
+            is_true(between(&schema, 12, 13)),
+            Operator::Or,
+            is_true(between(&schema, 1, 2)),
+            &schema,
+        );
+        assert_eq!(keep(nested.unwrap(), &schema, &stats), [true, true, false]);
+        let is_false = binary(
+            between(&schema, 12, 13),
+            Operator::IsNotDistinctFrom,
+            lit(false),
+            &schema,
+        );
+        assert_eq!(keep(is_false.unwrap(), &schema, &stats), [true; 3]);
     }
 
     #[test]

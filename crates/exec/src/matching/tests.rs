@@ -49,7 +49,9 @@ fn expected(source: &[Key], stored: &[Key], keep: Keep, nulls_equal: bool) -> Ve
         match keep {
             Keep::Mark => rows.push(format!("{head}|{}", !found.is_empty())),
             Keep::Pairs if found.is_empty() => rows.push(format!("{head}|NULL|NULL")),
-            Keep::Pairs | Keep::Unsettled => rows.extend(found.iter().map(|t| format!("{head}|{}|t{t}", text(stored[*t])))),
+            Keep::Pairs | Keep::Unsettled => {
+                rows.extend(found.iter().map(|t| format!("{head}|{}|t{t}", text(stored[*t]))))
+            }
         }
     }
     rows.sort();
