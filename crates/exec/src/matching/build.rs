@@ -21,14 +21,20 @@ use super::table::{self, Shard, hashes, index};
 /// Fewer rows are not worth several threads.
 const WORTH_SHARDS: usize = 32 * 1024;
 
+/// The keys of a source, and the rows that have them. Scans keep it longer than the rows are needed.
+pub(super) struct KeyTable {
+    pub(super) keys: Vec<ArrayRef>,
+    pub(super) shards: Vec<Shard>,
+    _held: MemoryReservation,
+}
+
 /// The source of one execution.
 pub(super) struct Built {
     /// In the source's order.
     pub(super) batches: Vec<RecordBatch>,
     /// The number of the first row of each batch, and at the end that of all rows.
     starts: Vec<usize>,
-    pub(super) keys: Vec<ArrayRef>,
-    pub(super) shards: Vec<Shard>,
+    pub(super) table: Arc<KeyTable>,
     /// A bit for each row that has met a stored row.
     matched: Vec<AtomicU64>,
     _held: Vec<MemoryReservation>,
@@ -42,24 +48,27 @@ impl Built {
         nulls_equal: bool,
         context: &Arc<TaskContext>,
     ) -> Result<Self> {
-        let (batches, mut held) = collect(source, context).await?;
+        let (batches, held) = collect(source, context).await?;
         let starts = starts(&batches)?;
         let rows = starts.last().copied().unwrap_or(0);
         let shards = match rows < WORTH_SHARDS {
             true => 1,
             false => context.session_config().target_partitions().max(1),
         };
-        let table = MemoryConsumer::new("MatchExec keys").register(context.memory_pool());
-        table.try_grow(table::bytes(rows, shards).saturating_add(rows.saturating_mul(9)))?;
+        let room = MemoryConsumer::new("MatchExec keys").register(context.memory_pool());
+        room.try_grow(table::bytes(rows, shards).saturating_add(rows.saturating_mul(9)))?;
         let keys = key_columns(&batches, key, source)?;
-        table.try_grow(keys.iter().map(Array::get_array_memory_size).sum())?;
-        held.push(table);
-        Ok(Self {
+        room.try_grow(keys.iter().map(Array::get_array_memory_size).sum())?;
+        let table = KeyTable {
             shards: fill(&keys, shards, nulls_equal).await?,
+            keys,
+            _held: room,
+        };
+        Ok(Self {
+            table: Arc::new(table),
             matched: (0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             batches,
             starts,
-            keys,
             _held: held,
         })
     }
@@ -70,7 +79,7 @@ impl Built {
 
     /// Whether two rows have the same key.
     pub(super) fn repeated(&self) -> bool {
-        self.shards.iter().any(Shard::repeats)
+        self.table.shards.iter().any(Shard::repeats)
     }
 
     /// Batch and row of row number `row`.

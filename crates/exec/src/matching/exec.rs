@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use alluvium_core::LoadError;
@@ -26,7 +27,7 @@ use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::build::Built;
-use super::keys::filter_of;
+use super::filter::filter_of;
 use super::output::{Known, Meeting, Side, Work};
 use super::settle::{AbsentVersions, Settle, SettleSpec};
 use super::{Keep, MARK};
@@ -57,6 +58,25 @@ type Source = Shared<BoxFuture<'static, Result<Arc<Known>, Arc<DataFusionError>>
 struct Run {
     source: Source,
     meeting: Arc<Meeting>,
+    /// How many partitions have not ended.
+    busy: Arc<AtomicUsize>,
+}
+
+/// The current execution, if there is one.
+type CurrentRun = Arc<Mutex<Option<Run>>>;
+
+/// Held by a partition while it works: the last to end lets the source go.
+struct Busy {
+    current: CurrentRun,
+    busy: Arc<AtomicUsize>,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if self.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
+            *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
 }
 
 /// Source rows beside the stored rows of the same key.
@@ -66,7 +86,7 @@ pub struct MatchExec {
     stored: Arc<dyn ExecutionPlan>,
     /// What scans below know of the source's keys.
     filter: Arc<DynamicFilterPhysicalExpr>,
-    run: Mutex<Option<Run>>,
+    run: CurrentRun,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -97,7 +117,7 @@ impl MatchExec {
             source,
             stored,
             filter,
-            run: Mutex::new(None),
+            run: CurrentRun::default(),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -125,7 +145,7 @@ impl MatchExec {
             }
             if only_known_keys(&spec) {
                 let columns = key_columns(&spec, &schema);
-                filter.update(filter_of(&built.keys, &columns, spec.nulls_equal, &schema)?)?;
+                filter.update(filter_of(&built.table, &columns, spec.nulls_equal, &schema)?)?;
             }
             filter.mark_complete();
             let settle = spec.settle.as_ref();
@@ -135,9 +155,11 @@ impl MatchExec {
             Ok(Arc::new(Known { built, settle }))
         };
         let built = async move { built.await.map_err(Arc::new) };
+        let partitions = self.properties.partitioning.partition_count();
         Run {
             source: built.boxed().shared(),
-            meeting: Arc::new(Meeting::of(self.properties.partitioning.partition_count())),
+            meeting: Arc::new(Meeting::of(partitions)),
+            busy: Arc::new(AtomicUsize::new(partitions)),
         }
     }
 }
@@ -286,6 +308,10 @@ impl ExecutionPlan for MatchExec {
         let partitions = self.properties.partitioning.partition_count();
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let unchanged = MetricBuilder::new(&self.metrics).counter(UNCHANGED_ROWS, partition);
+        let busy = Busy {
+            current: Arc::clone(&self.run),
+            busy: Arc::clone(&run.busy),
+        };
         let work = async move {
             let side = Side {
                 known: run.source.await.map_err(DataFusionError::Shared)?,
@@ -300,8 +326,8 @@ impl ExecutionPlan for MatchExec {
                 batch_size,
                 unchanged,
             };
-            let rows = stream::try_unfold(Work::new(side, stored), |mut work| async move {
-                Ok(work.next().await?.map(|batch| (batch, work)))
+            let rows = stream::try_unfold((Work::new(side, stored), busy), |(mut work, busy)| async move {
+                Ok(work.next().await?.map(|batch| (batch, (work, busy))))
             });
             Ok::<_, DataFusionError>(rows)
         };

@@ -13,6 +13,7 @@
 
 mod build;
 mod exec;
+mod filter;
 mod keys;
 mod output;
 mod settle;

@@ -202,7 +202,7 @@ impl Work {
             return Ok(());
         }
         let keys: Vec<ArrayRef> = self.side.key.iter().map(|i| Arc::clone(stored.column(*i))).collect();
-        let same = KeyEq::try_new(&built.keys, &keys)?;
+        let same = KeyEq::try_new(&built.table.keys, &keys)?;
         let valid = if self.side.nulls_equal {
             None
         } else {
@@ -210,7 +210,12 @@ impl Work {
         };
         for (at, hash) in hashes(&keys)?.into_iter().enumerate() {
             if valid.as_ref().is_none_or(|valid| valid.is_valid(at)) {
-                look_up(&built.shards, hash, |row| same.equal(row, at), |row| found(at, row));
+                look_up(
+                    &built.table.shards,
+                    hash,
+                    |row| same.equal(row, at),
+                    |row| found(at, row),
+                );
             }
         }
         Ok(())

@@ -103,6 +103,14 @@ impl Shard {
     }
 }
 
+/// Whether a row of the shards has a key that hashes like `hash` and is the same.
+pub(super) fn contains(shards: &[Shard], hash: u64, same: impl Fn(usize) -> bool) -> bool {
+    let tag = tag(hash);
+    let known = |entry: &Entry| entry.tag == tag && same(index(entry.row));
+    let shard = shards.get(shard_of(hash, shards.len()));
+    shard.is_some_and(|shard| shard.entries.find(spread(tag), known).is_some())
+}
+
 /// Calls `found` with every row of the shards whose key hashes like `hash` and is the same.
 pub(super) fn look_up(shards: &[Shard], hash: u64, same: impl Fn(usize) -> bool, mut found: impl FnMut(u32)) {
     let tag = tag(hash);
