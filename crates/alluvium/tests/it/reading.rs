@@ -147,6 +147,43 @@ async fn a_window_of_the_sources_own_bounds_reads_no_files_outside() {
                CAST(NULL AS TIMESTAMP) AS \"to\", true AS cur";
     assert_eq!(counted_by("LoadDeltaScanExec", &session, sql, "files_skipped").await, 2);
     assert_eq!(rows(&session, "SELECT count(*) FROM h").await, ["201"]);
+    let to_source = sql.replace("FROM SOURCE", "FROM TIMESTAMP '2020-01-01 00:00:00' TO SOURCE");
+    rows(&session, &to_source).await;
+    assert_eq!(rows(&session, "SELECT count(*) FROM h").await, ["101"]);
+}
+
+#[tokio::test]
+async fn files_inside_a_window_of_the_sources_own_bounds_are_replaced_unread() {
+    let scratch = Scratch::new();
+    let session = scratch.session().await;
+    session.execute("CREATE TABLE n (id BIGINT) USING DELTA").await.unwrap();
+    for first in [1, 101, 201] {
+        let sql = format!("INSERT INTO n SELECT value FROM generate_series({first}, {first} + 99)");
+        session.execute(&sql).await.unwrap();
+    }
+    // One file has lost a row: what is left of it is read.
+    rows(
+        &session,
+        "UPSERT INTO n KEYS (id) APPLY AS DELETE WHEN true COLUMNS (id) SELECT 250 AS id",
+    )
+    .await;
+    let sql = "MERGE OVERWRITE INTO n WINDOW id FROM SOURCE VALUES (101), (300)";
+    assert_eq!(
+        counted_by(
+            "LoadDeltaScanExec",
+            &session,
+            &format!("{sql} DRY RUN"),
+            "files_skipped"
+        )
+        .await,
+        2
+    );
+    let outcome = rows(&session, sql).await;
+    assert!(outcome[0].starts_with("201|2|0|199|"), "{outcome:?}");
+    assert_eq!(rows(&session, "SELECT count(*), sum(id) FROM n").await, ["102|5451"]);
+    let sql = "MERGE OVERWRITE INTO n WINDOW id FROM 50 TO SOURCE VALUES (60), (299)";
+    rows(&session, sql).await;
+    assert_eq!(rows(&session, "SELECT count(*), sum(id) FROM n").await, ["52|1884"]);
 }
 
 /// Conditions on the table's columns leave out files as a `WHERE` would.

@@ -40,6 +40,9 @@ pub struct ScanPlan {
     pub files: usize,
     /// How many were left out in planning.
     pub pruned: usize,
+    /// The table column that the filters are a range of, when rows are wanted for their positions alone: those of files
+    /// that the range covers then come unread, with some value of the range for theirs.
+    pub range_of: Option<usize>,
 }
 
 /// Turns file tasks into the rows of the files.

@@ -9,6 +9,7 @@
 //! filters that joins have computed by then. What remains goes through DataFusion's Parquet source, which leaves out
 //! row groups, pages and rows.
 
+mod covered;
 mod desc;
 mod exec;
 mod provider;

@@ -24,6 +24,7 @@ pub struct TargetScan {
     desc: Arc<ScanDesc>,
     schema: SchemaRef,
     left_out: Arc<[u32]>,
+    range_of: Option<usize>,
 }
 
 impl TargetScan {
@@ -35,12 +36,19 @@ impl TargetScan {
             schema: desc.output_schema(),
             desc,
             left_out: Arc::default(),
+            range_of: None,
         }
     }
 
     /// The same without the files of these ordinals, which are dealt with elsewhere.
     pub fn without_files(mut self, ordinals: &[u32]) -> Self {
         self.left_out = ordinals.into();
+        self
+    }
+
+    /// The same for a plan that wants nothing but the positions of the rows in a range of table column `column`.
+    pub fn positions_in(mut self, column: usize) -> Self {
+        self.range_of = Some(column);
         self
     }
 
@@ -51,7 +59,10 @@ impl TargetScan {
 
     /// The same table at another snapshot.
     pub fn repinned(&self, snapshot: Arc<TableSnapshot>) -> Self {
-        Self::new(snapshot)
+        Self {
+            range_of: self.range_of,
+            ..Self::new(snapshot)
+        }
     }
 
     /// The files that can hold a row for which all `filters` are true.
@@ -115,6 +126,7 @@ impl TableProvider for TargetScan {
             projection,
             files: sized.len(),
             pruned: files.tasks.len() - sized.len(),
+            range_of: self.range_of,
         };
         let input = MemorySourceConfig::try_new_exec(&partitions, schema, None)?;
         Ok(Arc::new(LoadDeltaScanExec::try_new(plan, Vec::new(), input)?))

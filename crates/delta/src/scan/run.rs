@@ -2,21 +2,27 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{BooleanArray, RecordBatch};
 use datafusion::arrow::compute::{concat_batches, filter_record_batch};
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::DynamicFilterTracking;
+use datafusion::physical_expr::utils::conjunction;
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use datafusion::physical_plan::common;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{StreamExt, stream};
 
+use crate::scan::covered::{Covered, Range};
 use crate::scan::reader::Reader;
 use crate::scan::tasks::ScanTask;
 use crate::scan::{FILES_PRUNED_DYNAMIC, FILES_SKIPPED, ScanPlan, prune, tasks};
 
 /// What is left to read, and with which filters (see [`Reader::stream`]).
 struct Reading {
+    covered: Vec<Covered>,
     tasks: Vec<ScanTask>,
     filters: Vec<Arc<dyn PhysicalExpr>>,
     late: bool,
@@ -41,15 +47,32 @@ impl Run {
         let table = &self.plan.table;
         let schema = tasks.schema();
         let batch = concat_batches(&schema, &common::collect(tasks).await?)?;
-        let Reading { tasks, filters, late } = match self.filters.is_empty() {
+        let reading = match self.filters.is_empty() {
             true => Reading {
+                covered: Vec::new(),
                 tasks: tasks::decode(table, &batch)?,
                 filters: Vec::new(),
                 late: false,
             },
             false => self.filtered(batch)?,
         };
-        Ok(self.reader.stream(tasks, filters, late, self.partition, context))
+        let Reading {
+            covered,
+            tasks,
+            filters,
+            late,
+        } = reading;
+        let rows = self.reader.stream(tasks, filters, late, self.partition, context);
+        if covered.is_empty() {
+            return Ok(rows);
+        }
+        let (output, size) = (Arc::clone(self.reader.output()), context.session_config().batch_size());
+        let schema = Arc::clone(&output);
+        let unread = covered
+            .into_iter()
+            .flat_map(move |file| file.batches(Arc::clone(&output), size));
+        let unread = stream::iter(unread.map(|batch| Ok(batch?)));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, unread.chain(rows))))
     }
 
     /// The tasks that can hold rows, and the filters for reading them.
@@ -58,6 +81,19 @@ impl Run {
         let prunable = prune::prunable(&self.filters)?;
         let stats = tasks::decode_stats(&table.schema, &batch)?;
         let keep = prune::keep(Arc::clone(&prunable), &table.schema, &stats);
+        let standing = !self
+            .filters
+            .iter()
+            .any(|f| matches!(DynamicFilterTracking::classify(f), DynamicFilterTracking::Watching(_)));
+        let (covered, unread) = match self.plan.range_of.filter(|_| standing) {
+            Some(index) => self.range(index)?.covered(&batch, &stats)?,
+            None => (Vec::new(), BooleanArray::from(vec![false; batch.num_rows()])),
+        };
+        let keep: Vec<bool> = keep
+            .into_iter()
+            .zip(unread.values())
+            .map(|(keep, unread)| keep && !unread)
+            .collect();
         let dropped: Vec<bool> = keep.iter().map(|keep| !keep).collect();
         let skipped = tasks::files_begun(&batch, &dropped)?;
         for name in [FILES_PRUNED_DYNAMIC, FILES_SKIPPED] {
@@ -67,10 +103,6 @@ impl Run {
         }
         let kept = filter_record_batch(&batch, &keep.into())?;
         let late = self.reader.decodes_late(&self.filters);
-        let standing = !self
-            .filters
-            .iter()
-            .any(|f| matches!(DynamicFilterTracking::classify(f), DynamicFilterTracking::Watching(_)));
         let mut filters = match standing {
             true => self.reader.usable(&[prunable])?,
             false => Vec::new(),
@@ -80,6 +112,22 @@ impl Run {
             filters.extend(self.reader.usable(&self.filters)?);
         }
         let tasks = tasks::decode(table, &kept)?;
-        Ok(Reading { tasks, filters, late })
+        Ok(Reading {
+            covered,
+            tasks,
+            filters,
+            late,
+        })
+    }
+
+    /// The range that the filters, which stand, are of table column `index`.
+    fn range(&self, index: usize) -> Result<Range<'_>> {
+        let current = self.filters.iter().map(|f| snapshot_physical_expr(Arc::clone(f)));
+        Ok(Range {
+            name: self.plan.table.schema.field(index).name(),
+            index,
+            condition: conjunction(current.collect::<Result<Vec<_>>>()?),
+            output: self.reader.output(),
+        })
     }
 }

@@ -194,7 +194,7 @@ pub(super) fn decode_stats(schema: &SchemaRef, batch: &RecordBatch) -> Result<Fi
     Ok(FileStats::new(Arc::clone(schema), records, columns.collect()))
 }
 
-fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
+pub(super) fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
     batch
         .column_by_name(name)
         .ok_or_else(|| LoadError::internal(format!("file tasks without column {name}")))

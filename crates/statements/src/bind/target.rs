@@ -181,6 +181,16 @@ impl TargetTable {
         self.scan_provider(Arc::new(TargetScan::new(Arc::clone(base)).without_files(files)), schema)
     }
 
+    /// The same for a plan that wants nothing but the positions of the rows in a range of column `name`.
+    pub fn scan_positions(&self, schema: &SchemaRef, name: &str) -> Result<LogicalPlanBuilder> {
+        let base = self.base.as_ref();
+        let Some((base, column)) = base.and_then(|base| Some((base, base.schema().index_of(name).ok()?))) else {
+            return self.scan(schema);
+        };
+        let provider = TargetScan::new(Arc::clone(base)).positions_in(column);
+        self.scan_provider(Arc::new(provider), schema)
+    }
+
     fn scan_provider(&self, provider: Arc<dyn TableProvider>, schema: &SchemaRef) -> Result<LogicalPlanBuilder> {
         let scan = LogicalPlanBuilder::scan(self.alias.clone(), provider_as_source(provider), None)?;
         match self.base.is_some() && schema != &self.stored_schema() {

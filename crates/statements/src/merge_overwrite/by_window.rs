@@ -154,13 +154,17 @@ fn code(overwrite: &Overwrite<'_>, rows: LogicalPlan, outside: OutsideAction) ->
 /// The files that lie wholly inside and need not be read: unless somebody wants to see the rows, or the plan is kept for
 /// later snapshots, whose files are others.
 fn inner_files(overwrite: &Overwrite<'_>, window: &ResolvedWindow) -> Result<Vec<u32>> {
-    let rows_wanted = overwrite.table.change_data_feed() || !overwrite.load.returning.is_empty();
     match &overwrite.table.base {
-        Some(base) if !rows_wanted && !is_preparing(overwrite.state) => {
+        Some(base) if !rows_wanted(overwrite) && !is_preparing(overwrite.state) => {
             wholly_inside(base, &window.condition(&overwrite.table.alias), overwrite.state)
         }
         _ => Ok(Vec::new()),
     }
+}
+
+/// Whether somebody wants to see what is replaced.
+fn rows_wanted(overwrite: &Overwrite<'_>) -> bool {
+    overwrite.table.change_data_feed() || !overwrite.load.returning.is_empty()
 }
 
 /// The stored rows of a window whose bounds are known, but for those of `inner` files.
@@ -177,7 +181,12 @@ fn rows_up_to_source(overwrite: &Overwrite<'_>, window: &ResolvedWindow, source:
         .aggregate(none, vec![min(bound.clone()).alias("low"), max(bound).alias("high")])?
         .alias(BOUNDS)?
         .build()?;
-    let stored = overwrite.table.scan(&overwrite.columns.schema)?.build()?;
+    let schema = &overwrite.columns.schema;
+    let stored = match rows_wanted(overwrite) {
+        true => overwrite.table.scan(schema)?,
+        false => overwrite.table.scan_positions(schema, window.column())?,
+    };
+    let stored = stored.build()?;
     let [low, high] = ["low", "high"].map(|name| Expr::Column(Column::new(Some(BOUNDS), name)));
     let inside = window.between_source(&overwrite.table.alias, low, high);
     Ok(BoundedNode::new(bounds, stored, inside).into_plan())
