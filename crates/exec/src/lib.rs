@@ -12,6 +12,7 @@ pub mod checked_cast;
 pub mod columns;
 pub mod floats;
 pub mod intervals;
+pub mod key_bits;
 mod keys;
 pub mod matching;
 pub mod metrics;

@@ -178,8 +178,9 @@ impl<S: RowOperator> ExecutionPlan for RowExec<S> {
         vec![self.requirements.ordering.clone().map(OrderingRequirements::new)]
     }
 
+    /// Not where an order is asked for: the optimizer would move a sort from above to below, in place of that order.
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![self.spec.passes_through()]
+        vec![self.spec.passes_through() && self.requirements.ordering.is_none()]
     }
 
     /// More partitions than asked for would only mix up the order of the source.

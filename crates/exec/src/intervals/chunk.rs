@@ -154,8 +154,8 @@ pub(super) struct Lines {
 /// What one incoming row is.
 pub(super) enum Line {
     Stored(Stored),
-    /// A stored version out of the statement's reach.
-    Outside,
+    /// A stored version out of the statement's reach, with its start, where it has one, and its end.
+    Outside(Option<i64>, Option<i64>),
     /// A stored version that is open by another marker, or a version without a start.
     Unreadable(Unreadable),
     Event(Event),
@@ -218,11 +218,12 @@ impl Lines {
                 false => Line::Loser,
             };
         }
-        if !truth(&self.inside, row) {
-            return Line::Outside;
-        }
         let end = self.to.is_valid(row).then(|| self.to.value(row));
         let open = end == self.open_until;
+        if !truth(&self.inside, row) {
+            let from = self.from.is_valid(row).then(|| self.from.value(row));
+            return Line::Outside(from, end.filter(|_| !open));
+        }
         let contradicts = self.has_current && truth(&self.current, row) != open;
         if contradicts || (end.is_none() && !open) {
             return Line::Unreadable(Unreadable::Marker);

@@ -12,7 +12,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::LexRequirement;
 
 use super::chunk::{Comparison, Comparisons, Line, Lines};
-use super::fold::{Event, Folded, Policy, Refusal, Stored, fold, retire};
+use super::fold::{Event, Folded, Policy, Refusal, Stored, fits_beside, fold, retire};
 use super::output::{Output, Roles};
 use super::refused::{Refused, outside, unreadable};
 use super::{IntervalsSpec, LatePolicy};
@@ -183,7 +183,7 @@ impl Histories {
                 Line::Stored(stored) => history.stored.push(stored),
                 Line::Event(event) => history.events.push(event),
                 Line::Loser => history.losers.push(row),
-                Line::Outside => history.outside = true,
+                Line::Outside(from, to) => history.outside.push((from.unwrap_or(i64::MIN), to)),
                 Line::Unreadable(what) => {
                     let key = self.keys.shown(chunk, row)?;
                     self.refused.add_error(unreadable(what, &self.spec.table, &key));
@@ -192,7 +192,7 @@ impl Histories {
             }
         }
         let present = !history.events.is_empty() || !history.losers.is_empty();
-        if present && history.outside && history.stored.is_empty() {
+        if present && !history.outside.is_empty() && history.stored.is_empty() {
             let key = self.keys.shown(chunk, start)?;
             self.refused.add_error(outside(&self.spec.table, &key));
             return Ok(None);
@@ -204,6 +204,11 @@ impl Histories {
             (true, false) => fold(stored, &history.events, policy, contents),
         };
         match folded {
+            Ok(folded) if present && policy.late != LatePolicy::Append && !fits_beside(&folded, &history.outside) => {
+                let key = self.keys.shown(chunk, start)?;
+                self.refused.add_error(outside(&self.spec.table, &key));
+                Ok(None)
+            }
             Ok(folded) => Ok(Some((history, folded))),
             Err(refusal) => {
                 let key = self.keys.shown(chunk, start)?;
@@ -237,6 +242,6 @@ struct History {
     stored: Vec<Stored>,
     events: Vec<Event>,
     losers: Vec<usize>,
-    /// There are stored versions out of reach.
-    outside: bool,
+    /// Start and end of stored versions out of reach.
+    outside: Vec<(i64, Option<i64>)>,
 }

@@ -184,24 +184,37 @@ pub(super) fn retire(mut stored: Vec<Stored>, policy: &Policy) -> Result<Folded,
         return Ok(Folded::default());
     };
     stored.sort_by_key(|v| (v.from, v.to.is_none(), v.to));
-    let Some(open) = open_of(&stored).and_then(|i| stored.get(i)) else {
-        return Ok(Folded::default());
-    };
-    if open.deleted || !open.retires {
+    let retired = |version: &&Stored| version.to.is_none() && !version.deleted && version.retires;
+    if !stored.iter().any(|version| retired(&version)) {
         return Ok(Folded::default());
     }
     if policy.late != LatePolicy::Append && !is_sound(&stored) {
         return Err(Refusal::Broken);
     }
-    let mut version = Version::of(*open);
-    version.close(policy.boundary)?;
-    let mut versions = vec![version];
-    if absent == AbsentRows::NewRecord {
-        versions.push(version.record(policy.boundary));
+    let mut versions = Vec::new();
+    let latest = open_of(&stored);
+    for (i, version) in stored.iter().enumerate().filter(|(_, version)| retired(version)) {
+        let mut version = Version::of(*version);
+        version.close(policy.boundary)?;
+        // What `APPEND` left open beside the latest is closed as well; one record tells of the absence.
+        let record = (absent == AbsentRows::NewRecord && latest == Some(i)).then(|| version.record(policy.boundary));
+        versions.push(version);
+        versions.extend(record);
     }
     Ok(Folded {
         versions,
         ..Folded::default()
+    })
+}
+
+/// Whether versions out of the statement's reach, as start and end, stay disjoint from those of `folded`.
+pub(super) fn fits_beside(folded: &Folded, outside: &[(i64, Option<i64>)]) -> bool {
+    let before = |a: (i64, Option<i64>), b: (i64, Option<i64>)| a.1.is_some_and(|end| end <= b.0);
+    folded.versions.iter().all(|version| {
+        let version = (version.from, version.to);
+        outside
+            .iter()
+            .all(|other| before(version, *other) || before(*other, version))
     })
 }
 

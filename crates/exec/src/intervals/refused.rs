@@ -144,7 +144,9 @@ pub(super) fn unreadable(what: Unreadable, table: &str, key: &str) -> LoadError 
 /// A key is stored outside `WITHIN` only.
 pub(super) fn outside(table: &str, key: &str) -> LoadError {
     LoadError::new(SqlState::OutsideWindow, "a source row's key is stored outside WITHIN")
-        .detail(format!("Key {key} of table \"{table}\" has versions outside only."))
+        .detail(format!(
+            "Key {key} of table \"{table}\" has versions outside, beside which the new ones do not fit."
+        ))
         .hint("Widen WITHIN so that it covers every row of the keys you load.")
 }
 

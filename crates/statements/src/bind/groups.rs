@@ -2,14 +2,14 @@
 
 use alluvium_core::Result;
 use alluvium_exec::spool::Spool;
-use datafusion::common::{Column, JoinType, NullEquality};
+use datafusion::common::{Column, DFSchema, JoinType, NullEquality, TableReference};
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::sql::sqlparser::ast::Ident;
 
 use super::columns::find;
 use super::expr::col;
-use super::keys::source_columns;
+use super::keys::{in_key_order, matched_as, source_columns};
 use super::source::SourceRows;
 use super::target::TargetTable;
 
@@ -42,28 +42,42 @@ pub(crate) fn with_present_groups(
         }
     }
     let spool = Spool::new(2);
-    let groups = LogicalPlanBuilder::from(spool.reader(source.clone(), 1)?)
-        .project(names.iter().map(|name| col(&rows.alias, name).alias(name)))?
+    let sorted = in_key_order(state);
+    let value = |relation: &TableReference, name: &String, schema: &DFSchema| -> Result<Expr> {
+        let value = col(relation, name);
+        let data_type = value.get_type(schema)?;
+        Ok(matched_as(&value, &data_type, sorted).unwrap_or(value))
+    };
+    let reader = spool.reader(source.clone(), 1)?;
+    let ours = names.iter().enumerate();
+    let ours = ours.map(|(i, name)| Ok(value(&rows.alias, name, reader.schema())?.alias(group_helper(i))));
+    let ours = ours.collect::<Result<Vec<_>>>()?;
+    let group_columns = |relation: TableReference| {
+        let column = move |i| Column::new(Some(relation.clone()), group_helper(i));
+        (0..names.len()).map(column).collect::<Vec<_>>()
+    };
+    let in_groups = group_columns(TableReference::bare(GROUPS))
+        .into_iter()
+        .map(Expr::Column);
+    let groups = LogicalPlanBuilder::from(reader)
+        .project(ours)?
         .distinct()?
         .alias(GROUPS)?
-        .project(
-            names
-                .iter()
-                .map(|name| Expr::Column(Column::new(Some(GROUPS), name)))
-                .chain([lit(true).alias(IN_GROUP)]),
-        )?
+        .project(in_groups.chain([lit(true).alias(IN_GROUP)]))?
+        .build()?;
+    let columns: Vec<Expr> = target.schema().columns().into_iter().map(Expr::Column).collect();
+    let theirs = names.iter().enumerate().map(|(i, name)| {
+        let value = value(&table.alias, name, target.schema())?;
+        Ok(value.alias_qualified(Some(table.alias.clone()), group_helper(i)))
+    });
+    let theirs = theirs.collect::<Result<Vec<_>>>()?;
+    let target = LogicalPlanBuilder::from(target)
+        .project(columns.clone().into_iter().chain(theirs))?
         .build()?;
     let keys = (
-        names
-            .iter()
-            .map(|name| Column::new(Some(GROUPS), name))
-            .collect::<Vec<_>>(),
-        names
-            .iter()
-            .map(|name| Column::new(Some(table.alias.clone()), name))
-            .collect::<Vec<_>>(),
+        group_columns(TableReference::bare(GROUPS)),
+        group_columns(table.alias.clone()),
     );
-    let columns: Vec<Expr> = target.schema().columns().into_iter().map(Expr::Column).collect();
     // A group whose value is NULL is a group as well.
     let joined = LogicalPlanBuilder::from(groups)
         .join_detailed(target, JoinType::Right, keys, None, NullEquality::NullEqualsNull)?
@@ -74,4 +88,9 @@ pub(crate) fn with_present_groups(
         )?
         .build()?;
     Ok((spool.reader(source, 0)?, joined))
+}
+
+/// The helper that carries the value of group column `i`, as it is matched.
+fn group_helper(i: usize) -> String {
+    format!("__load_group_{i}")
 }

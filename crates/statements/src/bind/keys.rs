@@ -3,6 +3,7 @@
 use alluvium_core::syntax::{KeyNulls, Keys};
 use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_exec::checked_cast::sql_type_name;
+use alluvium_exec::key_bits::key_bits;
 use alluvium_exec::matching::{Keep, MatchNode};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -26,6 +27,8 @@ pub struct KeySet {
     pub nulls: KeyNulls,
     /// `WITHIN`, if written.
     pub within: Option<Within>,
+    /// Whether rows are matched in the order of the key, where the source is not to be held in memory.
+    pub sorted: bool,
 }
 
 /// `WITHIN (predicate)` on both sides of the load.
@@ -81,6 +84,7 @@ impl KeySet {
             columns: names,
             nulls: keys.nulls,
             within: within.transpose()?,
+            sorted: in_key_order(state),
         })
     }
 
@@ -117,7 +121,13 @@ impl Within {
         let schema = table.scan(&columns.schema)?;
         let of_target = bind_condition(state, "WITHIN", predicate, schema.schema())?;
         let used = columns_of(&of_target)?;
-        if let Some(missing) = used.iter().find(|name| !columns.lands(name)) {
+        if of_target.is_volatile() {
+            return Err(LoadError::new(SqlState::Syntax, "WITHIN cannot be volatile")
+                .hint("It says which rows a load is about: use columns, literals and now().")
+                .at(predicate.span()));
+        }
+        let given = source.names();
+        if let Some(missing) = used.iter().find(|name| !given.contains(name)) {
             return Err(LoadError::new(
                 SqlState::UndefinedColumn,
                 format!("column \"{missing}\" of WITHIN does not exist in the source"),
@@ -131,6 +141,19 @@ impl Within {
             of_target,
             text: predicate.to_string(),
         })
+    }
+}
+
+/// Whether joins sort.
+pub(crate) fn in_key_order(state: &SessionState) -> bool {
+    !state.config_options().optimizer.prefer_hash_join
+}
+
+/// What rows are matched by instead of `key`, where its values cannot be compared as they are.
+pub(crate) fn matched_as(key: &Expr, data_type: &DataType, sorted: bool) -> Option<Expr> {
+    match sorted {
+        true => key_bits(key, data_type),
+        false => data_type.is_floating().then(|| join_key(key.clone(), data_type)),
     }
 }
 
@@ -209,21 +232,29 @@ impl KeyJoin<'_> {
         }
     }
 
-    /// Float keys are joined on a column of their own, in which equal numbers are equal bits.
+    /// Float keys are joined on a column of their own, in which equal numbers are equal bits; for a merge join there are
+    /// more such types.
     fn side(&self, plan: LogicalPlan, relation: &TableReference, tag: &str) -> Result<(LogicalPlan, Vec<Column>)> {
         let mut exprs: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
         let plain = exprs.len();
         let mut keys = Vec::new();
         for (i, name) in self.keys.columns.iter().enumerate() {
-            match self.columns.target_type(name) {
-                Some(float @ (DataType::Float16 | DataType::Float32 | DataType::Float64)) => {
+            let key = col(relation, name);
+            let data_type = self.columns.target_type(name);
+            let own = data_type.and_then(|data_type| matched_as(&key, data_type, self.keys.sorted));
+            let joined = match own {
+                Some(own) => {
                     let joined = format!("__load_key_{tag}{i}");
-                    // Under the relation's own name: a mark join takes the name of its mark from there.
-                    exprs.push(join_key(col(relation, name), float).alias_qualified(Some(relation.clone()), &joined));
-                    keys.push(Column::new(Some(relation.clone()), joined));
+                    // Under the relation's own name: a mark join takes the name of its mark from there. An earlier join
+                    // may have left it there.
+                    if !plan.schema().has_column(&Column::new(Some(relation.clone()), &joined)) {
+                        exprs.push(own.alias_qualified(Some(relation.clone()), &joined));
+                    }
+                    joined
                 }
-                _ => keys.push(Column::new(Some(relation.clone()), name)),
-            }
+                None => name.clone(),
+            };
+            keys.push(Column::new(Some(relation.clone()), joined));
         }
         let plan = match exprs.len() > plain {
             true => LogicalPlanBuilder::from(plan).project(exprs)?.build()?,

@@ -22,9 +22,12 @@ use super::bind::{Overwrite, Replaced};
 use crate::bind::control::{ControlRequest, MARKED, controlled, dedup_order, extension, marked};
 use crate::bind::expr::{bare, case, col, is_true};
 use crate::bind::keys::{KeyJoin, KeySet, source_columns};
+use crate::bind::outside::refuse_outside_matches;
 
 /// TRUE in source rows that come in.
 const WINNER: &str = "__load_winner";
+/// TRUE in source rows whose key is stored inside `WITHIN`.
+const KNOWN_INSIDE: &str = "__load_known_inside";
 /// TRUE in source rows that `SEQUENCE BY` chose.
 const HIGHEST: &str = "__load_highest";
 
@@ -36,13 +39,16 @@ pub(super) fn plan(overwrite: &Overwrite<'_>) -> Result<Replaced> {
         keys: &overwrite.keys,
         extra: Vec::new(),
     };
-    let rows = controlled(
+    let mut rows = controlled(
         overwrite.state,
         &overwrite.source,
         &overwrite.table,
         &overwrite.columns,
         request,
     )?;
+    for set in &overwrite.keys {
+        rows.plan = not_outside(overwrite, rows.plan, set)?;
+    }
     let (has_marker, sequence) = (rows.marked, rows.sequence);
     let sets = overwrite.keys.len();
     let spool = Spool::new(1 + sets);
@@ -71,6 +77,40 @@ pub(super) fn plan(overwrite: &Overwrite<'_>) -> Result<Replaced> {
             false => vec![("orKeys", written.join(" OR "))],
         },
     })
+}
+
+/// The source rows, none of whose keys is stored outside `WITHIN` alone.
+fn not_outside(overwrite: &Overwrite<'_>, plan: LogicalPlan, set: &KeySet) -> Result<LogicalPlan> {
+    let Some(within) = set.within.as_ref().filter(|within| !within.keys_only) else {
+        return Ok(plan);
+    };
+    let kept: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+    let inside = overwrite.table.scan(&overwrite.columns.schema)?;
+    let join = KeyJoin {
+        keys: set,
+        columns: &overwrite.columns,
+        source: &overwrite.source.alias,
+        target: &overwrite.table.alias,
+        join_type: JoinType::LeftMark,
+        filter: None,
+    };
+    let inside = inside.filter(within.of_target.clone())?.build()?;
+    let joined = join.matched(overwrite.state, plan, inside)?;
+    let mark = joined.schema().columns().pop();
+    let mark = mark.map(|mark| Expr::Column(mark).alias(KNOWN_INSIDE));
+    let marked = LogicalPlanBuilder::from(joined)
+        .project(kept.iter().cloned().chain(mark))?
+        .build()?;
+    let unmatched = bare(KNOWN_INSIDE).eq(lit(false));
+    let checked = refuse_outside_matches(
+        marked,
+        set,
+        &overwrite.source,
+        &overwrite.table,
+        &overwrite.columns,
+        unmatched,
+    )?;
+    Ok(LogicalPlanBuilder::from(checked).project(kept)?.build()?)
 }
 
 /// Whether a marked row deletes anything: it is counted through what it deletes, and as unchanged where that is nothing.

@@ -184,12 +184,13 @@ fn range(value: Expr, from: Option<Expr>, to: Option<Expr>, closed: bool) -> Exp
 
 fn predicate_shape(overwrite: &Overwrite<'_>, predicate: &SqlExpr) -> Result<Shape> {
     let scan = overwrite.table.scan(&overwrite.columns.schema)?;
-    Ok(Shape::Predicate(bind_condition(
-        overwrite.state,
-        "WINDOW",
-        predicate,
-        scan.schema(),
-    )?))
+    let bound = bind_condition(overwrite.state, "WINDOW", predicate, scan.schema())?;
+    match bound.is_volatile() {
+        false => Ok(Shape::Predicate(bound)),
+        true => Err(LoadError::new(SqlState::Syntax, "a window cannot be volatile")
+            .hint("It says which rows are replaced: use columns, literals and now().")
+            .at(predicate.span())),
+    }
 }
 
 fn range_shape(

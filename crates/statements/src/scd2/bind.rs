@@ -93,7 +93,7 @@ impl<'a> Scd2<'a> {
         let tracked = tracked_columns(state, load, keys.as_ref(), &source, &columns)?;
         let identity = match keys {
             Some(keys) => keys,
-            None => by_content(load, &tracked, &columns)?,
+            None => by_content(state, load, &tracked, &columns)?,
         };
         let from_type = validity.time_type(&columns, &validity.from)?;
         let to_type = validity.time_type(&columns, &validity.to)?;

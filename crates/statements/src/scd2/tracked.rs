@@ -8,7 +8,7 @@ use datafusion::execution::session_state::SessionState;
 
 use super::syntax::{Scd2Clauses, Track};
 use crate::bind::columns::{Columns, select};
-use crate::bind::keys::{KeySet, plain_column};
+use crate::bind::keys::{KeySet, in_key_order, plain_column};
 use crate::bind::source::SourceRows;
 
 /// Whether the tracked columns are listed one by one.
@@ -68,7 +68,12 @@ pub(super) fn tracked_columns(
 }
 
 /// Without `KEYS` rows are the same when their tracked columns are.
-pub(super) fn by_content(load: &Load<Scd2Clauses>, tracked: &[String], columns: &Columns) -> Result<KeySet> {
+pub(super) fn by_content(
+    state: &SessionState,
+    load: &Load<Scd2Clauses>,
+    tracked: &[String],
+    columns: &Columns,
+) -> Result<KeySet> {
     let span = load.target.span;
     if tracked.is_empty() {
         return Err(LoadError::new(
@@ -94,6 +99,7 @@ pub(super) fn by_content(load: &Load<Scd2Clauses>, tracked: &[String], columns: 
             false => KeyNulls::NotDistinct,
         },
         within: None,
+        sorted: in_key_order(state),
     })
 }
 
