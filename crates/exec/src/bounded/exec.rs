@@ -53,7 +53,7 @@ impl BoundedExec {
         let width = bounds.schema().fields().len();
         let columns = collect_columns(&condition).into_iter();
         let of_rows = columns.filter_map(|c| Some(Column::new(c.name(), c.index().checked_sub(width)?)));
-        let children = of_rows.map(|c| Arc::new(c) as Arc<dyn PhysicalExpr>).collect();
+        let children = of_rows.map(|c| -> Arc<dyn PhysicalExpr> { Arc::new(c) }).collect();
         let filter = DynamicFilterPhysicalExpr::new(children, lit(true));
         Ok(Self::with_filter(bounds, rows, condition, Arc::new(filter)))
     }
@@ -228,7 +228,7 @@ impl ExecutionPlan for BoundedExec {
         let bounds = ChildFilterDescription::all_unsupported(&parent_filters);
         let mut rows = ChildFilterDescription::from_child(&parent_filters, &self.rows)?;
         if phase == FilterPushdownPhase::Post {
-            let own: Arc<dyn PhysicalExpr> = Arc::clone(&self.filter) as Arc<dyn PhysicalExpr>;
+            let own = Arc::clone(&self.filter);
             rows = rows.with_self_filter(own);
         }
         Ok(FilterDescription::new().with_child(bounds).with_child(rows))

@@ -172,7 +172,7 @@ fn only_known_keys(spec: &MatchSpec) -> bool {
 }
 
 fn key_columns(spec: &MatchSpec, stored: &SchemaRef) -> Vec<Arc<dyn PhysicalExpr>> {
-    let column = |i: &usize| Arc::new(Column::new(stored.field(*i).name(), *i)) as Arc<dyn PhysicalExpr>;
+    let column = |i: &usize| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(stored.field(*i).name(), *i)) };
     spec.stored_key.iter().map(column).collect()
 }
 
@@ -362,7 +362,8 @@ impl ExecutionPlan for MatchExec {
         let source = ChildFilterDescription::all_unsupported(&parent_filters);
         let mut stored = ChildFilterDescription::all_unsupported(&parent_filters);
         if phase == FilterPushdownPhase::Post {
-            stored = stored.with_self_filter(Arc::clone(&self.filter) as Arc<dyn PhysicalExpr>);
+            let own = Arc::clone(&self.filter);
+            stored = stored.with_self_filter(own);
         }
         Ok(FilterDescription::new().with_child(source).with_child(stored))
     }

@@ -61,8 +61,10 @@ fn bound_of(key: &ArrayRef, column: &Arc<dyn PhysicalExpr>, schema: &Schema) -> 
     }
     if key.len() <= MOST_LISTED {
         let values = (0..key.len()).filter(|row| key.is_valid(*row));
-        let values = values.map(|row| Ok(Arc::new(Literal::new(ScalarValue::try_from_array(key, row)?)) as _));
-        let values: Vec<Arc<dyn PhysicalExpr>> = values.collect::<Result<_>>()?;
+        let literal = |row| -> Result<Arc<dyn PhysicalExpr>> {
+            Ok(Arc::new(Literal::new(ScalarValue::try_from_array(key, row)?)))
+        };
+        let values = values.map(literal).collect::<Result<Vec<_>>>()?;
         return in_list(Arc::clone(column), values, &false, schema).map(Some);
     }
     let (Ok(mut low), Ok(mut high)) = (MinAccumulator::try_new(data_type), MaxAccumulator::try_new(data_type)) else {
