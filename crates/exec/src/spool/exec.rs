@@ -118,7 +118,8 @@ impl ExecutionPlan for SpoolExec {
             let memory = MemoryConsumer::new(format!("Spool[{partition}]"))
                 .with_can_spill(true)
                 .register(context.memory_pool());
-            let source = self.input.execute(partition, Arc::clone(&context))?;
+            let moving = shared.executions.moving(&context, &self.input);
+            let source = moving.execute(partition, Arc::clone(&context))?;
             Ok(Partition::new(
                 source,
                 Buffer::new(shared.readers, memory, spill.clone()),

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Every reader carries the source as its input, because either of them may be drained before the other starts (the
-//! build side of a hash join). The copies are planned alike: nothing is pushed through a spool. Batches are held until
+//! build side of a hash join). The copies are planned alike, nothing is pushed through a spool, and one of them moves
+//! for all. Batches are held until
 //! every reader has had them, in memory while the pool allows it, on disk otherwise. Readers of one execution (one
 //! `TaskContext`) share its state; running the plan again starts afresh. State is of this process: on a distributed
 //! engine the branches must not be cut apart.

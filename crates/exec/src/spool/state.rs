@@ -8,6 +8,7 @@ use alluvium_core::LoadError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 use tokio::sync::Notify;
 
@@ -18,6 +19,9 @@ use super::buffer::{Buffer, Held};
 #[derive(Debug, Default)]
 pub(super) struct Executions {
     open: Mutex<Vec<Open>>,
+    /// The copy of the source that moves in each execution: one for all partitions, because those of a file scan share
+    /// their work, and partitions of two copies would read everything twice.
+    moving: Mutex<Vec<(Weak<TaskContext>, Arc<dyn ExecutionPlan>)>>,
 }
 
 #[derive(Debug)]
@@ -30,6 +34,22 @@ struct Open {
 }
 
 impl Executions {
+    /// The copy that moves in the execution of `context`: the first that is offered.
+    pub(super) fn moving(
+        &self,
+        context: &Arc<TaskContext>,
+        offered: &Arc<dyn ExecutionPlan>,
+    ) -> Arc<dyn ExecutionPlan> {
+        let mut moving = lock(&self.moving);
+        moving.retain(|(context, _)| context.strong_count() > 0);
+        let mine = moving.iter().find(|(known, _)| known.as_ptr() == Arc::as_ptr(context));
+        if let Some((_, plan)) = mine {
+            return Arc::clone(plan);
+        }
+        moving.push((Arc::downgrade(context), Arc::clone(offered)));
+        Arc::clone(offered)
+    }
+
     /// The state that the reader shares with the others, made by `start` if it is the first of this execution. A
     /// reader that comes a second time starts a new execution.
     pub(super) fn join(

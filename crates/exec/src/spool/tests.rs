@@ -204,3 +204,115 @@ async fn filters_and_projections_of_one_branch_stay_out_of_the_source() {
     assert!(text.contains("Filter: s.a < Int64(2)"), "{text}");
     assert!(!below.iter().any(|l| l.contains("Filter")), "{text}");
 }
+
+/// Rows that the partitions of one plan share: whichever asks takes all that are left, as in a file scan.
+#[derive(Debug)]
+struct Shared {
+    rows: Arc<std::sync::atomic::AtomicUsize>,
+    batch: RecordBatch,
+    properties: Arc<datafusion::physical_plan::PlanProperties>,
+}
+
+impl Shared {
+    fn new(count: usize) -> Self {
+        use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+        let batch = batch(vec![("k", ints([Some(1)]))]);
+        let properties = datafusion::physical_plan::PlanProperties::new(
+            datafusion::physical_expr::EquivalenceProperties::new(batch.schema()),
+            datafusion::physical_plan::Partitioning::UnknownPartitioning(2),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Self {
+            rows: Arc::new(count.into()),
+            batch,
+            properties: Arc::new(properties),
+        }
+    }
+}
+
+impl datafusion::physical_plan::DisplayAs for Shared {
+    fn fmt_as(&self, _: datafusion::physical_plan::DisplayFormatType, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str("Shared")
+    }
+}
+
+impl ExecutionPlan for Shared {
+    fn name(&self) -> &str {
+        "Shared"
+    }
+
+    fn properties(&self) -> &Arc<datafusion::physical_plan::PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(
+            &Arc<dyn datafusion::physical_expr::PhysicalExpr>,
+        ) -> datafusion::common::Result<datafusion::common::tree_node::TreeNodeRecursion>,
+    ) -> datafusion::common::Result<datafusion::common::tree_node::TreeNodeRecursion> {
+        Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: datafusion::physical_plan::ReplaceChildrenOptions,
+    ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        _partition: usize,
+        _context: Arc<datafusion::execution::TaskContext>,
+    ) -> datafusion::common::Result<datafusion::execution::SendableRecordBatchStream> {
+        use std::sync::atomic::Ordering;
+        let (rows, batch) = (Arc::clone(&self.rows), self.batch.clone());
+        let take = move || {
+            let left = rows.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |rows| rows.checked_sub(1));
+            left.ok().map(|_| Ok(batch.clone()))
+        };
+        let schema = self.batch.schema();
+        let stream = futures::stream::iter(std::iter::from_fn(take));
+        Ok(Box::pin(
+            datafusion::physical_plan::stream::RecordBatchStreamAdapter::new(schema, stream),
+        ))
+    }
+}
+
+#[tokio::test]
+async fn partitions_that_share_their_work_are_moved_by_one_copy() {
+    let spool = Spool::new(2);
+    let reader = |reader| {
+        let spec = SpoolSpec {
+            shared: Arc::clone(&spool.shared),
+            reader,
+        };
+        SpoolExec::new(Arc::new(spec), Arc::new(Shared::new(10)))
+    };
+    let (first, second) = (reader(0), reader(1));
+    let context = session(2, 8).task_ctx();
+    // Each reader begins with another partition.
+    let streams = [(&first, 0), (&second, 1), (&first, 1), (&second, 0)]
+        .map(|(reader, partition)| reader.execute(partition, Arc::clone(&context)).unwrap());
+    let read = streams.map(datafusion::physical_plan::common::collect);
+    let read = futures::future::try_join_all(read).await.unwrap();
+    let rows: Vec<usize> = read
+        .iter()
+        .map(|batches| batches.iter().map(RecordBatch::num_rows).sum())
+        .collect();
+    assert_eq!((rows[0] + rows[2], rows[1] + rows[3]), (10, 10), "{rows:?}");
+}
