@@ -21,8 +21,11 @@ pub(super) struct Executions {
     open: Mutex<Vec<Open>>,
     /// The copy of the source that moves in each execution: one for all partitions, because those of a file scan share
     /// their work, and partitions of two copies would read everything twice.
-    moving: Mutex<Vec<(Weak<TaskContext>, Arc<dyn ExecutionPlan>)>>,
+    moving: Mutex<Vec<Moving>>,
 }
+
+/// An execution, and the copy of the source that moves in it.
+type Moving = (Weak<TaskContext>, Arc<dyn ExecutionPlan>);
 
 #[derive(Debug)]
 struct Open {
