@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use alluvium_core::LoadError;
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::compute::concat;
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::runtime::{JoinSet, SpawnedTask};
+use datafusion::common::runtime::JoinSet;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -15,18 +14,14 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
-use super::keys::{KeyEq, without_nulls};
-use super::table::{self, Shard, hashes, index};
+use super::index::KeyTable;
+use super::table::index;
 
 /// Fewer rows are not worth several threads.
 const WORTH_SHARDS: usize = 32 * 1024;
 
-/// The keys of a source, and the rows that have them. Scans keep it longer than the rows are needed.
-pub(super) struct KeyTable {
-    pub(super) keys: Vec<ArrayRef>,
-    pub(super) shards: Vec<Shard>,
-    _held: MemoryReservation,
-}
+/// Every so many rows it is noted which batch they are in.
+const STRIDE: usize = 4096;
 
 /// The source of one execution.
 pub(super) struct Built {
@@ -34,6 +29,8 @@ pub(super) struct Built {
     pub(super) batches: Vec<RecordBatch>,
     /// The number of the first row of each batch, and at the end that of all rows.
     starts: Vec<usize>,
+    /// The batch of every [`STRIDE`]th row.
+    strides: Vec<usize>,
     pub(super) table: Arc<KeyTable>,
     /// A bit for each row that has met a stored row.
     matched: Vec<AtomicU64>,
@@ -56,17 +53,13 @@ impl Built {
             false => context.session_config().target_partitions().max(1),
         };
         let room = MemoryConsumer::new("MatchExec keys").register(context.memory_pool());
-        room.try_grow(table::bytes(rows, shards).saturating_add(rows.saturating_mul(9)))?;
+        room.try_grow(rows.div_ceil(8))?;
         let keys = key_columns(&batches, key, source)?;
-        room.try_grow(keys.iter().map(Array::get_array_memory_size).sum())?;
-        let table = KeyTable {
-            shards: fill(&keys, shards, nulls_equal).await?,
-            keys,
-            _held: room,
-        };
+        let table = KeyTable::build(keys, shards, nulls_equal, room).await?;
         Ok(Self {
             table: Arc::new(table),
             matched: (0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            strides: strides(&starts),
             batches,
             starts,
             _held: held,
@@ -79,13 +72,19 @@ impl Built {
 
     /// Whether two rows have the same key.
     pub(super) fn repeated(&self) -> bool {
-        self.table.shards.iter().any(Shard::repeats)
+        self.table.repeats()
     }
 
     /// Batch and row of row number `row`.
     pub(super) fn place(&self, row: u32) -> (usize, usize) {
         let row = index(row);
-        let batch = self.starts.partition_point(|start| *start <= row).saturating_sub(1);
+        let low = self.strides.get(row / STRIDE).copied().unwrap_or(0);
+        let high = self
+            .strides
+            .get(row / STRIDE + 1)
+            .map_or(self.starts.len(), |last| last + 1);
+        let starts = self.starts.get(low..high).unwrap_or_default();
+        let batch = low + starts.partition_point(|start| *start <= row).saturating_sub(1);
         (batch, row - self.starts.get(batch).copied().unwrap_or(0))
     }
 
@@ -166,6 +165,13 @@ fn starts(batches: &[RecordBatch]) -> Result<Vec<usize>> {
     }
 }
 
+/// The batch of every [`STRIDE`]th row, from where the batch of a row is found in a step or two.
+fn strides(starts: &[usize]) -> Vec<usize> {
+    let rows = starts.last().copied().unwrap_or(0);
+    let batch_of = |row| starts.partition_point(|start| *start <= row).saturating_sub(1);
+    (0..rows).step_by(STRIDE).map(batch_of).collect()
+}
+
 /// What a plan that sorts can do.
 fn too_much(what: &str, count: usize) -> DataFusionError {
     DataFusionError::ResourcesExhausted(format!("{count} {what} of a source are too many to be held in memory"))
@@ -186,29 +192,4 @@ fn key_columns(batches: &[RecordBatch], key: &[usize], source: &Arc<dyn Executio
         })
     };
     key.iter().map(column).collect()
-}
-
-async fn fill(keys: &[ArrayRef], shards: usize, nulls_equal: bool) -> Result<Vec<Shard>> {
-    let hashes = Arc::new(hashes(keys)?);
-    let same = Arc::new(KeyEq::try_new(keys, keys)?);
-    let valid = if nulls_equal { None } else { without_nulls(keys) };
-    let fill = |part: usize| {
-        let (hashes, same, valid) = (Arc::clone(&hashes), Arc::clone(&same), valid.clone());
-        move || {
-            let usable = |row| valid.as_ref().is_none_or(|valid| valid.is_valid(row));
-            Shard::build(&hashes, part, shards, usable, &same)
-        }
-    };
-    if shards == 1 {
-        return Ok(vec![fill(0)()]);
-    }
-    let tasks: Vec<_> = (0..shards)
-        .map(|part| SpawnedTask::spawn_blocking(fill(part)))
-        .collect();
-    let mut filled = Vec::with_capacity(shards);
-    for task in tasks {
-        let shard = task.join().await;
-        filled.push(shard.map_err(|e| LoadError::internal(format!("the table of keys was not filled: {e}")))?);
-    }
-    Ok(filled)
 }

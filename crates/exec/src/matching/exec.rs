@@ -150,7 +150,7 @@ impl MatchExec {
             filter.mark_complete();
             let settle = spec.settle.as_ref();
             let settle = settle
-                .map(|settle| Settle::try_new(settle, &schema, built.rows()))
+                .map(|settle| Settle::try_new(settle, &schema, &built))
                 .transpose()?;
             Ok(Arc::new(Known { built, settle }))
         };
@@ -317,7 +317,6 @@ impl ExecutionPlan for MatchExec {
                 known: run.source.await.map_err(DataFusionError::Shared)?,
                 meeting: run.meeting,
                 keep: spec.keep,
-                nulls_equal: spec.nulls_equal,
                 key: spec.stored_key.clone(),
                 stored_schema,
                 schema,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_aggregate::min_max::{MaxAccumulator, MinAccumulator};
@@ -12,9 +12,7 @@ use datafusion::logical_expr::{Accumulator, ColumnarValue, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Literal, in_list, is_null, lit};
 
-use super::build::KeyTable;
-use super::keys::{KeyEq, without_nulls};
-use super::table::{contains, hashes};
+use super::index::KeyTable;
 
 /// Up to this many keys a scan is told them one by one, so that files between them can be left out.
 const MOST_LISTED: usize = 256;
@@ -47,7 +45,6 @@ pub(super) fn filter_of(
         bounds.push(Arc::new(KnownKeys {
             columns: columns.to_vec(),
             table: Arc::clone(table),
-            nulls_equal,
         }));
     }
     let all = bounds.into_iter().reduce(|all, one| binary(all, Operator::And, one));
@@ -93,7 +90,6 @@ fn binary(left: Arc<dyn PhysicalExpr>, op: Operator, right: Arc<dyn PhysicalExpr
 struct KnownKeys {
     columns: Vec<Arc<dyn PhysicalExpr>>,
     table: Arc<KeyTable>,
-    nulls_equal: bool,
 }
 
 impl PhysicalExpr for KnownKeys {
@@ -105,7 +101,6 @@ impl PhysicalExpr for KnownKeys {
         Ok(Arc::new(Self {
             columns: children,
             table: Arc::clone(&self.table),
-            nulls_equal: self.nulls_equal,
         }))
     }
 
@@ -123,14 +118,7 @@ impl PhysicalExpr for KnownKeys {
             .iter()
             .map(|c| c.evaluate(batch)?.into_array(batch.num_rows()));
         let keys = keys.collect::<Result<Vec<_>>>()?;
-        let same = KeyEq::try_new(&self.table.keys, &keys)?;
-        let valid = if self.nulls_equal { None } else { without_nulls(&keys) };
-        let known = |(at, hash): (usize, u64)| {
-            valid.as_ref().is_none_or(|valid| valid.is_valid(at))
-                && contains(&self.table.shards, hash, |row| same.equal(row, at))
-        };
-        let known: Vec<bool> = hashes(&keys)?.into_iter().enumerate().map(known).collect();
-        Ok(ColumnarValue::Array(Arc::new(BooleanArray::from(known))))
+        Ok(ColumnarValue::Array(Arc::new(self.table.known(&keys)?)))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

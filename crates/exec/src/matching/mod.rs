@@ -12,10 +12,13 @@
 //! partition. A source that does not fit into memory is an error, which a plan with sorts and a merge join answers.
 
 mod build;
+mod equal;
 mod exec;
 mod filter;
+mod index;
 mod keys;
 mod output;
+mod ranked;
 mod settle;
 mod table;
 #[cfg(test)]

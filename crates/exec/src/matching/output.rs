@@ -14,9 +14,7 @@ use tokio::sync::watch;
 
 use super::Keep;
 use super::build::Built;
-use super::keys::{KeyEq, without_nulls};
 use super::settle::{Found, Settle};
-use super::table::{hashes, look_up};
 
 /// Where the partitions wait until each has looked up its stored rows.
 #[derive(Debug)]
@@ -78,7 +76,6 @@ pub(super) struct Side {
     pub(super) known: Arc<Known>,
     pub(super) meeting: Arc<Meeting>,
     pub(super) keep: Keep,
-    pub(super) nulls_equal: bool,
     /// Where the key is in the stored rows.
     pub(super) key: Vec<usize>,
     pub(super) stored_schema: SchemaRef,
@@ -196,29 +193,13 @@ impl Work {
     }
 
     /// Calls `found` with each stored row and each source row of its key.
-    fn each_match(&self, stored: &RecordBatch, mut found: impl FnMut(usize, u32)) -> Result<()> {
+    fn each_match(&self, stored: &RecordBatch, found: impl FnMut(usize, u32)) -> Result<()> {
         let built = &self.side.known.built;
         if stored.num_rows() == 0 || built.rows() == 0 {
             return Ok(());
         }
         let keys: Vec<ArrayRef> = self.side.key.iter().map(|i| Arc::clone(stored.column(*i))).collect();
-        let same = KeyEq::try_new(&built.table.keys, &keys)?;
-        let valid = if self.side.nulls_equal {
-            None
-        } else {
-            without_nulls(&keys)
-        };
-        for (at, hash) in hashes(&keys)?.into_iter().enumerate() {
-            if valid.as_ref().is_none_or(|valid| valid.is_valid(at)) {
-                look_up(
-                    &built.table.shards,
-                    hash,
-                    |row| same.equal(row, at),
-                    |row| found(at, row),
-                );
-            }
-        }
-        Ok(())
+        built.table.each_match(&keys, found)
     }
 
     fn pairs(&mut self) -> Result<RecordBatch> {

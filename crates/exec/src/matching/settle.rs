@@ -5,13 +5,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use alluvium_core::LoadError;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
-use datafusion::arrow::compute::{filter_record_batch, interleave, take};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
+use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Int64Type, Schema};
 use datafusion::common::Result;
 
 use super::build::Built;
-use crate::changed::distinct;
+use super::equal::{Couple, retain_equal};
 use crate::intervals::{CURRENT, DELETED, FROM, INSIDE, MARKED, TIME, TO, WINNER, broken_history};
 use crate::keys::{Columns, index_of};
 
@@ -51,6 +52,8 @@ pub(super) struct Settle {
     keys: Columns,
     compared: Vec<usize>,
     places: Places,
+    /// The source rows that win and are no deletes.
+    telling: BooleanBuffer,
     /// A bit for each source row whose key has an open version.
     opened: Vec<AtomicU64>,
     /// The first key with several.
@@ -65,20 +68,16 @@ struct Places {
     deleted: usize,
     inside: usize,
     time: usize,
-    marked: usize,
-    winner: usize,
-}
-
-/// A stored version and the only source row of its key.
-#[derive(Clone, Copy)]
-struct Couple {
-    stored: usize,
-    source: u32,
 }
 
 impl Settle {
-    pub(super) fn try_new(spec: &SettleSpec, schema: &Schema, rows: usize) -> Result<Self> {
+    pub(super) fn try_new(spec: &SettleSpec, schema: &Schema, built: &Built) -> Result<Self> {
         let place = |name: &str| index_of(schema, name, "Match");
+        let (winner, marked) = (place(WINNER)?, place(MARKED)?);
+        let telling = |batch: &RecordBatch| {
+            let rows = (0..batch.num_rows()).map(|row| flag(batch, winner, row) && !flag(batch, marked, row));
+            rows.collect::<Vec<_>>()
+        };
         let compared = spec.compared.iter().map(|name| place(name));
         Ok(Self {
             keys: Columns::try_new(schema, &spec.keys, "Match")?,
@@ -90,10 +89,9 @@ impl Settle {
                 deleted: place(DELETED)?,
                 inside: place(INSIDE)?,
                 time: place(TIME)?,
-                marked: place(MARKED)?,
-                winner: place(WINNER)?,
             },
-            opened: (0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            telling: built.batches.iter().flat_map(telling).collect(),
+            opened: (0..built.rows().div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             broken: Mutex::new(None),
             spec: spec.clone(),
         })
@@ -144,44 +142,31 @@ impl Settle {
                 self.report_broken(stored, at)?;
             }
             let flagged = !self.spec.has_current || yes(self.places.current, at);
-            if flagged && !yes(self.places.deleted, at) && from.is_valid(at) {
-                couples.push(Couple { stored: at, source });
+            let tells = self.telling.value(super::table::index(source));
+            if flagged && tells && !yes(self.places.deleted, at) && from.is_valid(at) {
+                couples.push(Couple {
+                    stored: at,
+                    source,
+                    place: built.place(source),
+                });
             }
         }
-        couples.retain(|couple| self.says_something(built, couple.source, from.value(couple.stored)));
-        self.equal(built, stored, couples)
+        self.retain_equal(built, stored, &mut couples)?;
+        Ok(couples)
     }
 
-    /// Whether a source row is of the time `from`, where it has a time, and no delete.
-    fn says_something(&self, built: &Built, source: u32, from: i64) -> bool {
-        let (batch, row) = built.place(source);
-        let Some(batch) = built.batches.get(batch) else {
-            return false;
-        };
-        let timed = || {
-            let times = times(batch, self.places.time);
-            times.is_ok_and(|times| times.is_valid(row) && times.value(row) == from)
-        };
-        let wins = flag(batch, self.places.winner, row) && !flag(batch, self.places.marked, row);
-        wins && (!self.spec.by_sequence || timed())
-    }
-
-    /// Compares one column after the other, as long as any rows are left.
-    fn equal(&self, built: &Built, stored: &RecordBatch, mut couples: Vec<Couple>) -> Result<Vec<Couple>> {
-        for column in &self.compared {
+    /// Compares the times and then one column after the other, as long as any rows are left.
+    fn retain_equal(&self, built: &Built, stored: &RecordBatch, couples: &mut Vec<Couple>) -> Result<()> {
+        let times = self.spec.by_sequence.then_some((self.places.time, self.places.from));
+        let columns = self.compared.iter().map(|column| (*column, *column));
+        for (source, stored_place) in times.into_iter().chain(columns) {
             if couples.is_empty() {
                 break;
             }
-            let rows = couples.iter().map(|c| u64::try_from(c.stored).unwrap_or(u64::MAX));
-            let old = take(stored.column(*column), &UInt64Array::from_iter_values(rows), None)?;
-            let places: Vec<(usize, usize)> = couples.iter().map(|c| built.place(c.source)).collect();
-            let parts: Vec<&dyn Array> = built.batches.iter().map(|b| b.column(*column).as_ref()).collect();
-            let new: ArrayRef = interleave(&parts, &places)?;
-            let differs = distinct(&old, &new)?;
-            let mut differs = differs.values().iter();
-            couples.retain(|_| differs.next() == Some(false));
+            let parts: Vec<&ArrayRef> = built.batches.iter().map(|batch| batch.column(source)).collect();
+            retain_equal(&parts, stored.column(stored_place), couples)?;
         }
-        Ok(couples)
+        Ok(())
     }
 
     /// Notes that the key of a source row has an open version; whether it had one.

@@ -1,0 +1,141 @@
+//! The keys of a source, and the rows that have them.
+
+use std::sync::Arc;
+
+use alluvium_core::LoadError;
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray};
+use datafusion::common::Result;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::keys::{KeyEq, without_nulls};
+use super::ranked::{Range, Ranked, integers};
+use super::table::{self, Shard, contains, hashes, look_up};
+
+/// The keys of a source. Scans keep it longer than the rows are needed.
+pub(super) struct KeyTable {
+    pub(super) keys: Vec<ArrayRef>,
+    index: Index,
+    nulls_equal: bool,
+    _held: MemoryReservation,
+}
+
+/// How the rows of a key are found.
+enum Index {
+    Ranked(Ranked),
+    Hashed(Vec<Shard>),
+}
+
+impl KeyTable {
+    /// The table of `keys`, made by up to `threads` threads. `held` grows by what it takes.
+    pub(super) async fn build(
+        keys: Vec<ArrayRef>,
+        threads: usize,
+        nulls_equal: bool,
+        held: MemoryReservation,
+    ) -> Result<Self> {
+        held.try_grow(keys.iter().map(Array::get_array_memory_size).sum())?;
+        let index = match ranked(&keys, nulls_equal, &held)? {
+            Some(ranked) => Index::Ranked(ranked),
+            None => {
+                let rows = keys.first().map_or(0, |key| key.len());
+                held.try_grow(table::bytes(rows, threads).saturating_add(rows.saturating_mul(9)))?;
+                Index::Hashed(fill(&keys, threads, nulls_equal).await?)
+            }
+        };
+        Ok(Self {
+            keys,
+            index,
+            nulls_equal,
+            _held: held,
+        })
+    }
+
+    /// Whether two rows have the same key.
+    pub(super) fn repeats(&self) -> bool {
+        match &self.index {
+            Index::Ranked(ranked) => ranked.repeats(),
+            Index::Hashed(shards) => shards.iter().any(Shard::repeats),
+        }
+    }
+
+    /// Which rows of `others` have a key that is here.
+    pub(super) fn known(&self, others: &[ArrayRef]) -> Result<BooleanArray> {
+        let valid = if self.nulls_equal { None } else { without_nulls(others) };
+        let usable = |at: usize| valid.as_ref().is_none_or(|valid| valid.is_valid(at));
+        let known: Vec<bool> = match (&self.index, integers(others)?) {
+            (Index::Ranked(ranked), Some(others)) => {
+                let known = |(at, key): (usize, &i64)| ranked.contains(*key) && others.is_valid(at);
+                others.values().iter().enumerate().map(known).collect()
+            }
+            (Index::Hashed(shards), _) => {
+                let same = KeyEq::try_new(&self.keys, others)?;
+                let known = |(at, hash)| usable(at) && contains(shards, hash, |row| same.equal(row, at));
+                hashes(others)?.into_iter().enumerate().map(known).collect()
+            }
+            (Index::Ranked(_), None) => return Err(LoadError::internal("keys of another type are matched").into()),
+        };
+        Ok(BooleanArray::from(known))
+    }
+
+    /// Calls `found` with each row of `others` and each row here that has its key.
+    pub(super) fn each_match(&self, others: &[ArrayRef], mut found: impl FnMut(usize, u32)) -> Result<()> {
+        match (&self.index, integers(others)?) {
+            (Index::Ranked(ranked), Some(others)) => {
+                for (at, key) in others.values().iter().enumerate() {
+                    if ranked.contains(*key) && others.is_valid(at) {
+                        ranked.look_up(*key, |row| found(at, row));
+                    }
+                }
+            }
+            (Index::Hashed(shards), _) => {
+                let same = KeyEq::try_new(&self.keys, others)?;
+                let valid = if self.nulls_equal { None } else { without_nulls(others) };
+                for (at, hash) in hashes(others)?.into_iter().enumerate() {
+                    if valid.as_ref().is_none_or(|valid| valid.is_valid(at)) {
+                        look_up(shards, hash, |row| same.equal(row, at), |row| found(at, row));
+                    }
+                }
+            }
+            (Index::Ranked(_), None) => return Err(LoadError::internal("keys of another type are matched").into()),
+        }
+        Ok(())
+    }
+}
+
+/// The table for integers, where the keys are such and no NULL has to be found.
+fn ranked(keys: &[ArrayRef], nulls_equal: bool, held: &MemoryReservation) -> Result<Option<Ranked>> {
+    let Some(keys) = integers(keys)?.filter(|keys| !nulls_equal || keys.null_count() == 0) else {
+        return Ok(None);
+    };
+    let Some(range) = Range::of(&keys) else {
+        return Ok(None);
+    };
+    held.try_grow(range.bytes(keys.len()))?;
+    Ok(Some(Ranked::build(&keys, range)))
+}
+
+async fn fill(keys: &[ArrayRef], shards: usize, nulls_equal: bool) -> Result<Vec<Shard>> {
+    let hashes = Arc::new(hashes(keys)?);
+    let same = Arc::new(KeyEq::try_new(keys, keys)?);
+    let valid = if nulls_equal { None } else { without_nulls(keys) };
+    let fill = |part: usize| {
+        let (hashes, same, valid) = (Arc::clone(&hashes), Arc::clone(&same), valid.clone());
+        move || {
+            let usable = |row| valid.as_ref().is_none_or(|valid| valid.is_valid(row));
+            Shard::build(&hashes, part, shards, usable, &same)
+        }
+    };
+    if shards == 1 {
+        return Ok(vec![fill(0)()]);
+    }
+    let tasks: Vec<_> = (0..shards)
+        .map(|part| SpawnedTask::spawn_blocking(fill(part)))
+        .collect();
+    let mut filled = Vec::with_capacity(shards);
+    for task in tasks {
+        let shard = task.join().await;
+        filled.push(shard.map_err(|e| LoadError::internal(format!("the table of keys was not filled: {e}")))?);
+    }
+    Ok(filled)
+}

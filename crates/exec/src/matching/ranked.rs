@@ -1,0 +1,213 @@
+//! Keys that are integers of a range that is not too wide: a bit for each integer of the range, and the rows of those
+//! that are there, found by counting the bits before. Nothing is hashed, and stored keys in order find their rows in order.
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use datafusion::arrow::compute::{cast, max, min};
+use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::Result;
+use hashbrown::HashMap;
+
+/// A range may be so many times wider than there are keys: then its bits take about what a hash table would.
+const WIDEST: u64 = 64;
+/// A range that takes this many bits is never too wide.
+const ALWAYS: u64 = 1 << 25;
+/// No row.
+const NONE: u32 = u32::MAX;
+
+/// The rows of keys that lie in one range.
+#[derive(Debug)]
+pub(super) struct Ranked {
+    low: i64,
+    /// A bit for each integer from `low` on.
+    bits: Vec<u64>,
+    /// How many bits are set before each word.
+    before: Vec<u32>,
+    /// The last row of each key, in the order of the keys.
+    rows: Vec<u32>,
+    /// From a row to the one before it that has the same key.
+    earlier: HashMap<u32, u32>,
+}
+
+/// How wide the range of some keys is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Range {
+    low: i64,
+    width: u64,
+}
+
+impl Range {
+    /// The range of `keys`, if it is narrow enough for this kind of table.
+    pub(super) fn of(keys: &Int64Array) -> Option<Self> {
+        let (low, high) = (min(keys)?, max(keys)?);
+        let width = high
+            .checked_sub(low)
+            .and_then(|w| u64::try_from(w).ok())?
+            .checked_add(1)?;
+        let rows = u64::try_from(keys.len()).ok()?;
+        (width <= rows.saturating_mul(WIDEST).max(ALWAYS)).then_some(Self { low, width })
+    }
+
+    fn words(self) -> usize {
+        usize::try_from(self.width.div_ceil(64)).unwrap_or(usize::MAX)
+    }
+
+    /// The bytes of a table of `rows` rows.
+    pub(super) fn bytes(self, rows: usize) -> usize {
+        let words = self.words().saturating_mul(size_of::<u64>() + size_of::<u32>());
+        words.saturating_add(rows.saturating_mul(size_of::<u32>()))
+    }
+}
+
+/// The only column of a key as integers; `None` where it is none or is no integer.
+pub(super) fn integers(keys: &[ArrayRef]) -> Result<Option<Int64Array>> {
+    let [key] = keys else { return Ok(None) };
+    let small = matches!(
+        key.data_type(),
+        DataType::Int8
+            | DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::UInt8
+            | DataType::UInt16
+            | DataType::UInt32
+            | DataType::Date32
+            | DataType::Timestamp(_, _)
+    );
+    match small {
+        true => Ok(Some(cast(key, &DataType::Int64)?.as_primitive::<Int64Type>().clone())),
+        false => Ok(None),
+    }
+}
+
+impl Ranked {
+    /// The rows of `keys`, which lie in `range`. Rows without a key are left out.
+    pub(super) fn build(keys: &Int64Array, range: Range) -> Self {
+        let mut table = Self {
+            low: range.low,
+            bits: vec![0; range.words()],
+            before: Vec::with_capacity(range.words()),
+            rows: Vec::new(),
+            earlier: HashMap::new(),
+        };
+        for row in 0..keys.len() {
+            if keys.is_valid(row) {
+                table.set(keys.value(row));
+            }
+        }
+        let mut keys_so_far = 0_u32;
+        for word in &table.bits {
+            table.before.push(keys_so_far);
+            keys_so_far += word.count_ones();
+        }
+        table.rows = vec![NONE; super::table::index(keys_so_far)];
+        for row in 0..keys.len() {
+            if keys.is_valid(row) {
+                table.put(keys.value(row), row);
+            }
+        }
+        table
+    }
+
+    fn set(&mut self, key: i64) {
+        let (word, bit) = self.place(key);
+        if let Some(word) = self.bits.get_mut(word) {
+            *word |= bit;
+        }
+    }
+
+    fn put(&mut self, key: i64, row: usize) {
+        let (Some(rank), Ok(row)) = (self.rank(key), u32::try_from(row)) else {
+            return;
+        };
+        if let Some(last) = self.rows.get_mut(rank) {
+            let known = std::mem::replace(last, row);
+            if known != NONE {
+                self.earlier.insert(row, known);
+            }
+        }
+    }
+
+    /// Word and bit of a key; a word that is not there for a key outside the range.
+    #[inline]
+    fn place(&self, key: i64) -> (usize, u64) {
+        // A key below the range wraps to far above it.
+        let offset = key.wrapping_sub(self.low).cast_unsigned();
+        (usize::try_from(offset / 64).unwrap_or(usize::MAX), 1 << (offset % 64))
+    }
+
+    /// How many keys are before `key`; `None`: it is not among them.
+    #[inline]
+    fn rank(&self, key: i64) -> Option<usize> {
+        let (place, bit) = self.place(key);
+        let word = self.bits.get(place).filter(|word| **word & bit != 0)?;
+        let before = self.before.get(place)? + (word & (bit - 1)).count_ones();
+        Some(super::table::index(before))
+    }
+
+    /// Whether a row has this key.
+    #[inline]
+    pub(super) fn contains(&self, key: i64) -> bool {
+        let (place, bit) = self.place(key);
+        self.bits.get(place).is_some_and(|word| word & bit != 0)
+    }
+
+    /// Calls `found` with every row of this key.
+    #[inline]
+    pub(super) fn look_up(&self, key: i64, mut found: impl FnMut(u32)) {
+        let mut next = self.rank(key).and_then(|rank| self.rows.get(rank)).copied();
+        while let Some(row) = next {
+            found(row);
+            next = match self.earlier.is_empty() {
+                true => None,
+                false => self.earlier.get(&row).copied(),
+            };
+        }
+    }
+
+    /// Whether two rows have the same key.
+    pub(super) fn repeats(&self) -> bool {
+        !self.earlier.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(keys: &[Option<i64>]) -> Option<Ranked> {
+        let keys = Int64Array::from(keys.to_vec());
+        Range::of(&keys).map(|range| Ranked::build(&keys, range))
+    }
+
+    fn rows(table: &Ranked, key: i64) -> Vec<u32> {
+        let mut rows = Vec::new();
+        table.look_up(key, |row| rows.push(row));
+        rows
+    }
+
+    #[test]
+    fn every_row_of_a_key_is_found_and_no_other() {
+        let keys = [Some(7), None, Some(-64), Some(7), Some(0), Some(128), Some(7)];
+        let table = table(&keys).unwrap();
+        assert!(table.repeats());
+        assert_eq!(rows(&table, 7), [6, 3, 0]);
+        for key in -300..300 {
+            let expected: Vec<u32> = (0..7).rev().filter(|row| keys[*row as usize] == Some(key)).collect();
+            assert_eq!(rows(&table, key), expected, "key {key}");
+            assert_eq!(table.contains(key), !expected.is_empty(), "key {key}");
+        }
+        for key in [i64::MIN, i64::MAX] {
+            assert!(!table.contains(key) && rows(&table, key).is_empty());
+        }
+    }
+
+    #[test]
+    fn wide_ranges_are_left_to_hashing() {
+        assert!(table(&[Some(i64::MIN), Some(i64::MAX)]).is_none());
+        assert!(table(&[Some(0), Some(1 << 40)]).is_none());
+        assert!(table(&[None, None]).is_none());
+        let ends = table(&[Some(i64::MAX), Some(i64::MAX - 1)]).unwrap();
+        assert_eq!(rows(&ends, i64::MAX), [0]);
+        assert!(!ends.contains(i64::MIN));
+    }
+}
