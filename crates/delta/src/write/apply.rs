@@ -9,6 +9,7 @@ use alluvium_core::{LoadError, Result};
 use alluvium_exec::columns;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result as DfResult;
+use datafusion::common::runtime::JoinSet;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
@@ -23,12 +24,16 @@ use datafusion::physical_plan::{
     PlanProperties,
 };
 use futures::StreamExt;
+use roaring::RoaringTreemap;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
 use crate::scan::ScanDesc;
+use crate::table::FileTask;
 
 use super::actions::{ActionRow, Origin, TaskCounts, action_batch, split_positions};
 use super::exec::single;
+use super::files::WrittenFile;
 use super::job::LoadJob;
 use super::positions::rewrite::rewrite;
 use super::positions::vector::{self, VectorWriter};
@@ -40,6 +45,9 @@ use super::positions::{Marked, collect};
 pub(super) struct ApplyPositionsExec {
     input: Arc<dyn ExecutionPlan>,
     job: Arc<LoadJob>,
+    /// One for each file that may be written again at the same time. Files fall to partitions by hash, so one partition
+    /// may have them all.
+    permits: Arc<Semaphore>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -53,6 +61,7 @@ impl ApplyPositionsExec {
             Boundedness::Bounded,
         );
         Self {
+            permits: Arc::new(Semaphore::new(properties.partitioning.partition_count())),
             input,
             job,
             properties: Arc::new(properties),
@@ -130,6 +139,7 @@ impl ExecutionPlan for ApplyPositionsExec {
         let mut builder = RecordBatchReceiverStream::builder(self.schema(), 2);
         let task = ApplyTask {
             job: Arc::clone(&self.job),
+            permits: Arc::clone(&self.permits),
             origin: Origin::new(self.job.statement, "apply", partition),
             context,
             output: builder.tx(),
@@ -148,6 +158,7 @@ impl ExecutionPlan for ApplyPositionsExec {
 
 struct ApplyTask {
     job: Arc<LoadJob>,
+    permits: Arc<Semaphore>,
     origin: Origin,
     context: Arc<TaskContext>,
     output: Sender<DfResult<RecordBatch>>,
@@ -176,7 +187,7 @@ impl ApplyTask {
         Ok(())
     }
 
-    /// Treats the files one after the other; the partitions work side by side.
+    /// Masks the files with vectors one after the other, while the others are written again.
     async fn apply(&self, marked: BTreeMap<u32, Marked>) -> Result<Vec<ActionRow>> {
         let Some(base) = &self.job.spec.target.base else {
             return Err(LoadError::internal(
@@ -184,11 +195,12 @@ impl ApplyTask {
             ));
         };
         let started = Instant::now();
-        let desc = ScanDesc::of(base);
+        let desc = Arc::new(ScanDesc::of(base));
         let tasks = base.files().await?;
         let mut counts = TaskCounts::default();
         let mut rows = Vec::new();
         let mut vectors = VectorWriter::new(&self.job, base, &desc);
+        let mut rewrites = JoinSet::new();
         for (file, marked) in marked {
             let task = usize::try_from(file).ok().and_then(|index| tasks.get(index));
             let task = task.ok_or_else(|| LoadError::internal(format!("there is no file {file}")))?;
@@ -199,7 +211,11 @@ impl ApplyTask {
                 self.files_masked.add(1);
                 continue;
             }
-            for written in rewrite(&self.job, &desc, task, &positions, &self.context).await? {
+            rewrites.spawn(self.rewrite(file, task.clone(), positions, Arc::clone(&desc)));
+        }
+        rows.extend(vectors.finish().await?);
+        for (file, written) in all(rewrites).await? {
+            for written in written {
                 counts.copied += written.rows;
                 counts.bytes += written.size;
                 rows.push(ActionRow::Add(written.add_action()?));
@@ -207,11 +223,40 @@ impl ApplyTask {
             rows.push(ActionRow::Remove(file));
             self.files_rewritten.add(1);
         }
-        rows.extend(vectors.finish().await?);
         self.rows_copied
             .add(usize::try_from(counts.copied).unwrap_or(usize::MAX));
         counts.rewrite_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         rows.push(ActionRow::Counts(counts));
         Ok(rows)
     }
+
+    /// Writes one file again when its turn has come.
+    fn rewrite(
+        &self,
+        file: u32,
+        task: FileTask,
+        positions: RoaringTreemap,
+        desc: Arc<ScanDesc>,
+    ) -> impl Future<Output = Result<(u32, Vec<WrittenFile>)>> + Send + 'static {
+        let (job, context, permits) = (
+            Arc::clone(&self.job),
+            Arc::clone(&self.context),
+            Arc::clone(&self.permits),
+        );
+        async move {
+            let _turn = permits.acquire_owned().await;
+            Ok((file, rewrite(&job, &desc, &task, &positions, &context).await?))
+        }
+    }
+}
+
+/// What all tasks give back, in the order of the files. The first error ends the others.
+async fn all(mut rewrites: JoinSet<Result<(u32, Vec<WrittenFile>)>>) -> Result<Vec<(u32, Vec<WrittenFile>)>> {
+    let mut written = Vec::new();
+    while let Some(done) = rewrites.join_next().await {
+        let done = done.map_err(|e| LoadError::internal(format!("a file was not written again: {e}")))?;
+        written.push(done?);
+    }
+    written.sort_by_key(|(file, _)| *file);
+    Ok(written)
 }
