@@ -3,6 +3,7 @@
 //! A thin writer of our own over Parquet's, because the log must be right in places where a wrong bound means a missed
 //! row: NaN, infinities, long decimals, timestamps between milliseconds.
 
+mod background;
 mod dictionary;
 mod layout;
 mod ledger;
@@ -11,7 +12,8 @@ mod rolling;
 mod stats;
 mod table;
 
+pub(super) use background::BackgroundWriter;
 pub(super) use layout::{FileLayout, conform, rows_size};
 pub(super) use ledger::{OpenFile, StatementFiles};
-pub(super) use rolling::{RollingWriter, WrittenFile};
+pub(super) use rolling::WrittenFile;
 pub(super) use table::TableWriter;

@@ -10,10 +10,11 @@ use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::execution::memory_pool::MemoryReservation;
 use indexmap::IndexMap;
 
+use super::background::BackgroundWriter;
 use super::layout::FileLayout;
 use super::ledger::StatementFiles;
 use super::partition::partition_value;
-use super::rolling::{RollingWriter, WrittenFile};
+use super::rolling::WrittenFile;
 
 /// More partitions than this are not kept open at once.
 const MOST_OPEN: usize = 256;
@@ -28,7 +29,7 @@ pub(in crate::write) struct TableWriter {
     reservation: MemoryReservation,
     /// Tells partitions apart; `None` for an unpartitioned table.
     converter: Option<RowConverter>,
-    open: IndexMap<Option<OwnedRow>, RollingWriter>,
+    open: IndexMap<Option<OwnedRow>, BackgroundWriter>,
     finished: Vec<WrittenFile>,
 }
 
@@ -82,11 +83,11 @@ impl TableWriter {
             if self.open.get(&partition).is_none() {
                 self.make_room().await?;
                 let values = self.values(&keys, usize::try_from(first).unwrap_or(usize::MAX))?;
-                let writer = RollingWriter::new(Arc::clone(&self.layout), Arc::clone(&self.files), values);
+                let writer = BackgroundWriter::new(Arc::clone(&self.layout), Arc::clone(&self.files), values);
                 self.open.insert(partition.clone(), writer);
             }
             if let Some(writer) = self.open.get_mut(&partition) {
-                writer.write_stored(&part).await?;
+                writer.write_stored(part).await?;
             }
         }
         self.account().await
@@ -135,7 +136,7 @@ impl TableWriter {
 
     /// Tells the pool what the encoders hold; when it is too much, row groups end early.
     async fn account(&mut self) -> Result<()> {
-        let held = self.open.values().map(RollingWriter::memory).sum();
+        let held = self.open.values().map(BackgroundWriter::memory).sum();
         if self.reservation.try_resize(held).is_ok() {
             return Ok(());
         }
@@ -145,7 +146,7 @@ impl TableWriter {
             }
         }
         self.reservation
-            .resize(self.open.values().map(RollingWriter::memory).sum());
+            .resize(self.open.values().map(BackgroundWriter::memory).sum());
         Ok(())
     }
 
