@@ -34,7 +34,7 @@ pub(super) struct Built {
     pub(super) table: Arc<KeyTable>,
     /// A bit for each row that has met a stored row.
     matched: Vec<AtomicU64>,
-    _held: Vec<MemoryReservation>,
+    held: Vec<MemoryReservation>,
 }
 
 impl Built {
@@ -62,12 +62,17 @@ impl Built {
             strides: strides(&starts),
             batches,
             starts,
-            _held: held,
+            held,
         })
     }
 
     pub(super) fn rows(&self) -> usize {
         self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// The memory that the rows take.
+    pub(super) fn bytes(&self) -> usize {
+        self.held.iter().map(MemoryReservation::size).sum()
     }
 
     /// Whether two rows have the same key.

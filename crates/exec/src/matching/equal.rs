@@ -4,27 +4,28 @@
 use datafusion::arrow::array::types::{Float16Type, Float32Type, Float64Type};
 use datafusion::arrow::array::{
     Array, ArrayAccessor, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, LargeBinaryArray, LargeStringArray,
-    PrimitiveArray, StringArray, StringViewArray, UInt64Array, downcast_primitive,
+    PrimitiveArray, StringArray, StringViewArray, downcast_primitive,
 };
-use datafusion::arrow::compute::{interleave, take};
+use datafusion::arrow::compute::interleave;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 use crate::changed::distinct;
 
-/// A stored version and the only source row of its key.
-#[derive(Debug, Clone, Copy)]
+/// A stored version and the only source row of its key: batch and row of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Couple {
-    pub(super) stored: usize,
-    pub(super) source: u32,
-    /// Batch and row of the source row.
-    pub(super) place: (usize, usize),
+    pub(super) stored: (usize, usize),
+    pub(super) source: (usize, usize),
 }
 
-/// Keeps the couples whose values are equal as [`distinct`] sees it: `stored` of one batch, and the same column of all
-/// batches of the source.
-pub(super) fn retain_equal(source: &[&ArrayRef], stored: &ArrayRef, couples: &mut Vec<Couple>) -> Result<()> {
-    let done = match stored.data_type() {
+/// Keeps the couples whose values are equal as [`distinct`] sees it. `source` and `stored` are the same column of all
+/// batches of a side.
+pub(super) fn retain_equal(source: &[&ArrayRef], stored: &[&ArrayRef], couples: &mut Vec<Couple>) -> Result<()> {
+    let Some(data_type) = stored.first().map(|part| part.data_type()) else {
+        return Ok(());
+    };
+    let done = match data_type {
         DataType::Float16 => {
             typed::<PrimitiveArray<Float16Type>>(source, stored, couples, |a, b| a == b || (a.is_nan() && b.is_nan()))
         }
@@ -43,7 +44,7 @@ pub(super) fn retain_equal(source: &[&ArrayRef], stored: &ArrayRef, couples: &mu
 }
 
 /// Columns whose values are equal where their bits are.
-fn plain(data_type: &DataType, source: &[&ArrayRef], stored: &ArrayRef, couples: &mut Vec<Couple>) -> bool {
+fn plain(data_type: &DataType, source: &[&ArrayRef], stored: &[&ArrayRef], couples: &mut Vec<Couple>) -> bool {
     macro_rules! primitive {
         ($t:ty) => {
             typed::<PrimitiveArray<$t>>(source, stored, couples, |a, b| a == b)
@@ -65,7 +66,7 @@ fn plain(data_type: &DataType, source: &[&ArrayRef], stored: &ArrayRef, couples:
 /// Compares columns of one type; false, and nothing done, where they are of another.
 fn typed<'a, A>(
     source: &[&'a ArrayRef],
-    stored: &'a ArrayRef,
+    stored: &[&'a ArrayRef],
     couples: &mut Vec<Couple>,
     same: impl Fn(<&'a A as ArrayAccessor>::Item, <&'a A as ArrayAccessor>::Item) -> bool,
 ) -> bool
@@ -73,34 +74,33 @@ where
     A: Array + 'static,
     &'a A: ArrayAccessor,
 {
-    let source: Option<Vec<&'a A>> = source
-        .iter()
-        .copied()
-        .map(|part| part.as_any().downcast_ref())
-        .collect();
-    let (Some(source), Some(stored)) = (source, stored.as_any().downcast_ref::<A>()) else {
+    let of_type = |parts: &[&'a ArrayRef]| -> Option<Vec<&'a A>> {
+        let parts = parts.iter().copied();
+        parts.map(|part| part.as_any().downcast_ref()).collect()
+    };
+    let (Some(source), Some(stored)) = (of_type(source), of_type(stored)) else {
         return false;
     };
     couples.retain(|couple| {
-        let (batch, row) = couple.place;
-        let Some(source) = source.get(batch) else { return false };
-        match (stored.is_valid(couple.stored), source.is_valid(row)) {
-            (true, true) => same(
-                ArrayAccessor::value(&stored, couple.stored),
-                ArrayAccessor::value(source, row),
-            ),
+        let (Some(new), Some(old)) = (source.get(couple.source.0), stored.get(couple.stored.0)) else {
+            return false;
+        };
+        let (new_row, old_row) = (couple.source.1, couple.stored.1);
+        match (old.is_valid(old_row), new.is_valid(new_row)) {
+            (true, true) => same(ArrayAccessor::value(old, old_row), ArrayAccessor::value(new, new_row)),
             (a, b) => a == b,
         }
     });
     true
 }
 
-fn gathered(source: &[&ArrayRef], stored: &ArrayRef, couples: &mut Vec<Couple>) -> Result<()> {
-    let rows = couples.iter().map(|c| u64::try_from(c.stored).unwrap_or(u64::MAX));
-    let old = take(stored, &UInt64Array::from_iter_values(rows), None)?;
-    let places: Vec<(usize, usize)> = couples.iter().map(|couple| couple.place).collect();
-    let parts: Vec<&dyn Array> = source.iter().map(|part| part.as_ref()).collect();
-    let new: ArrayRef = interleave(&parts, &places)?;
+fn gathered(source: &[&ArrayRef], stored: &[&ArrayRef], couples: &mut Vec<Couple>) -> Result<()> {
+    let gather = |parts: &[&ArrayRef], place: fn(&Couple) -> (usize, usize)| {
+        let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
+        interleave(&parts, &couples.iter().map(place).collect::<Vec<_>>())
+    };
+    let old: ArrayRef = gather(stored, |couple| couple.stored)?;
+    let new: ArrayRef = gather(source, |couple| couple.source)?;
     let differs = distinct(&old, &new)?;
     let mut differs = differs.values().iter();
     couples.retain(|_| differs.next() == Some(false));
@@ -116,25 +116,23 @@ mod tests {
 
     use super::*;
 
-    /// Every value of the first column beside every value of the second.
+    /// Every value beside every value, both sides in two batches.
     fn check(values: ArrayRef) {
         let parts = [values.slice(0, 2), values.slice(2, values.len() - 2)];
+        let parts: Vec<&ArrayRef> = parts.iter().collect();
         let place = |row: usize| if row < 2 { (0, row) } else { (1, row - 2) };
         let mut couples = Vec::new();
         for stored in 0..values.len() {
-            for source in 0..values.len() {
-                couples.push(Couple {
-                    stored,
-                    source: u32::try_from(source).unwrap(),
-                    place: place(source),
-                });
-            }
+            let beside = |source| Couple {
+                stored: place(stored),
+                source: place(source),
+            };
+            couples.extend((0..values.len()).map(beside));
         }
         let mut expected = couples.clone();
-        gathered(&parts.iter().collect::<Vec<_>>(), &values, &mut expected).unwrap();
-        retain_equal(&parts.iter().collect::<Vec<_>>(), &values, &mut couples).unwrap();
-        let shown = |couples: &[Couple]| couples.iter().map(|c| (c.stored, c.source)).collect::<Vec<_>>();
-        assert_eq!(shown(&couples), shown(&expected), "{}", values.data_type());
+        gathered(&parts, &parts, &mut expected).unwrap();
+        retain_equal(&parts, &parts, &mut couples).unwrap();
+        assert_eq!(couples, expected, "{}", values.data_type());
         assert!(couples.len() >= values.len() && couples.len() < values.len() * values.len());
     }
 

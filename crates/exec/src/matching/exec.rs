@@ -300,6 +300,7 @@ impl ExecutionPlan for MatchExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let run = self.run(&context);
         let batch_size = context.session_config().batch_size();
+        let pool = Arc::clone(context.memory_pool());
         let stored = match partition < self.stored.output_partitioning().partition_count() {
             true => Some(self.stored.execute(partition, context)?),
             false => None,
@@ -323,6 +324,7 @@ impl ExecutionPlan for MatchExec {
                 partition,
                 partitions,
                 batch_size,
+                pool,
                 unchanged,
             };
             let rows = stream::try_unfold((Work::new(side, stored), busy), |(mut work, busy)| async move {

@@ -11,6 +11,7 @@
 //! stored rows, so in the order of their files; source rows without a match follow, an equal share from every
 //! partition. A source that does not fit into memory is an error, which a plan with sorts and a merge join answers.
 
+mod block;
 mod build;
 mod equal;
 mod exec;

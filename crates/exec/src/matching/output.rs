@@ -1,18 +1,21 @@
 //! From stored rows to pairs, and from the source's rows to those that are left.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use alluvium_core::LoadError;
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array, new_null_array};
-use datafusion::arrow::compute::{concat_batches, filter_record_batch, interleave, take_record_batch};
+use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array, new_null_array};
+use datafusion::arrow::compute::{filter_record_batch, take_record_batch};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::physical_plan::metrics::Count;
 use futures::StreamExt;
 use tokio::sync::watch;
 
 use super::Keep;
+use super::block::Block;
 use super::build::Built;
 use super::settle::{Found, Settle};
 
@@ -83,6 +86,7 @@ pub(super) struct Side {
     pub(super) partition: usize,
     pub(super) partitions: usize,
     pub(super) batch_size: usize,
+    pub(super) pool: Arc<dyn MemoryPool>,
     /// Source rows that are left out because they change nothing.
     pub(super) unchanged: Count,
 }
@@ -91,9 +95,8 @@ pub(super) struct Side {
 pub(super) struct Work {
     side: Side,
     stored: Option<SendableRecordBatchStream>,
-    /// Source rows of pairs that have not gone out, and their stored rows.
-    rows: Vec<u32>,
-    beside: Vec<RecordBatch>,
+    block: Block,
+    ready: VecDeque<RecordBatch>,
     rest: Option<std::vec::IntoIter<(usize, RecordBatch)>>,
 }
 
@@ -101,10 +104,10 @@ impl Work {
     /// `None`: a partition without stored rows of its own.
     pub(super) fn new(side: Side, stored: Option<SendableRecordBatchStream>) -> Self {
         Self {
+            block: Block::of(&side.known.built, side.batch_size, &side.pool),
             side,
             stored,
-            rows: Vec::new(),
-            beside: Vec::new(),
+            ready: VecDeque::new(),
             rest: None,
         }
     }
@@ -140,56 +143,53 @@ impl Work {
     }
 
     async fn next_pairs(&mut self) -> Result<Option<RecordBatch>> {
-        while let Some(stored) = &mut self.stored {
-            match stored.next().await {
-                Some(batch) => {
-                    if let Some(passing) = self.look_up(&batch?)? {
-                        return Ok(Some(passing));
-                    }
-                }
-                None => self.stored = None,
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                return Ok(Some(batch));
             }
-            if self.rows.len() >= self.side.batch_size {
-                break;
+            match &mut self.stored {
+                Some(stored) => match stored.next().await {
+                    Some(batch) => self.look_up(batch?)?,
+                    None => self.stored = None,
+                },
+                None if self.block.is_empty() => return Ok(None),
+                None => (),
             }
-        }
-        match self.rows.is_empty() {
-            true => Ok(None),
-            false => self.pairs().map(Some),
+            if self.stored.is_none() || self.block.is_full() {
+                let schema = &self.side.schema;
+                let done = self.block.work_off(&self.side.known, schema, self.side.batch_size)?;
+                self.ready.extend(done);
+            }
         }
     }
 
-    /// Finds the source rows of stored rows. What goes out at once comes back.
-    fn look_up(&mut self, stored: &RecordBatch) -> Result<Option<RecordBatch>> {
+    /// Finds the source rows of stored rows.
+    fn look_up(&mut self, stored: RecordBatch) -> Result<()> {
         let known = Arc::clone(&self.side.known);
-        let built = &known.built;
-        if let Some(settle) = &known.settle {
+        if known.settle.is_some() {
             let mut found = vec![Found::None; stored.num_rows()];
-            self.each_match(stored, |at, row| {
+            self.each_match(&stored, |at, row| {
                 if let Some(found) = found.get_mut(at) {
                     *found = found.and(row);
                 }
             })?;
-            let passing = settle.passing(built, stored, &found)?;
-            return match passing.num_rows() {
-                0 => Ok(None),
-                _ => Ok(Some(passing.with_schema(Arc::clone(&self.side.schema))?)),
-            };
+            self.block.push_versions(stored, found);
+            return Ok(());
         }
         let keeps_pairs = self.side.keep == Keep::Pairs;
         let (mut rows, mut places) = (Vec::new(), Vec::new());
-        self.each_match(stored, |at, row| {
-            built.mark(row);
+        self.each_match(&stored, |at, row| {
+            known.built.mark(row);
             if keeps_pairs {
                 rows.push(row);
                 places.push(u64::try_from(at).unwrap_or(u64::MAX));
             }
         })?;
         if !rows.is_empty() {
-            self.rows.extend(rows);
-            self.beside.push(take_record_batch(stored, &UInt64Array::from(places))?);
+            let stored = take_record_batch(&stored, &UInt64Array::from(places))?;
+            self.block.push_pairs(&rows, stored);
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Calls `found` with each stored row and each source row of its key.
@@ -200,20 +200,6 @@ impl Work {
         }
         let keys: Vec<ArrayRef> = self.side.key.iter().map(|i| Arc::clone(stored.column(*i))).collect();
         built.table.each_match(&keys, found)
-    }
-
-    fn pairs(&mut self) -> Result<RecordBatch> {
-        let (rows, beside) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.beside));
-        let built = &self.side.known.built;
-        let places: Vec<(usize, usize)> = rows.into_iter().map(|row| built.place(row)).collect();
-        let width = self.side.schema.fields().len() - self.side.stored_schema.fields().len();
-        let source = |column: usize| {
-            let parts: Vec<&dyn Array> = built.batches.iter().map(|b| b.column(column).as_ref()).collect();
-            interleave(&parts, &places)
-        };
-        let mut columns = (0..width).map(source).collect::<std::result::Result<Vec<_>, _>>()?;
-        columns.extend_from_slice(concat_batches(&self.side.stored_schema, &beside)?.columns());
-        Ok(RecordBatch::try_new(Arc::clone(&self.side.schema), columns)?)
     }
 
     /// What goes out of a slice of the source once all matches are known.

@@ -97,22 +97,36 @@ impl Settle {
         })
     }
 
-    /// The stored versions of a batch that go on. `found` names the source rows of each: none, one, or several.
-    pub(super) fn passing(&self, built: &Built, stored: &RecordBatch, found: &[Found]) -> Result<RecordBatch> {
-        let open = self.open(stored)?;
-        let kept = |(at, found): (usize, &Found)| match (found, self.spec.absent) {
-            (Found::None, AbsentVersions::Dropped) => false,
-            (Found::None, AbsentVersions::Open) => open.value(at),
-            _ => true,
-        };
-        let mut passing: Vec<bool> = found.iter().enumerate().map(kept).collect();
-        for couple in self.settled(built, stored, found, &open)? {
-            built.mark(couple.source);
-            if let Some(passes) = passing.get_mut(couple.stored) {
+    /// The stored versions that go on. `found` names the source rows of each: none, one, or several.
+    pub(super) fn passing(
+        &self,
+        built: &Built,
+        stored: &[RecordBatch],
+        found: &[Vec<Found>],
+    ) -> Result<Vec<RecordBatch>> {
+        let mut passing = Vec::with_capacity(stored.len());
+        let mut couples = Vec::new();
+        for (number, (batch, found)) in stored.iter().zip(found).enumerate() {
+            let open = self.open(batch)?;
+            let kept = |(at, found): (usize, &Found)| match (found, self.spec.absent) {
+                (Found::None, AbsentVersions::Dropped) => false,
+                (Found::None, AbsentVersions::Open) => open.value(at),
+                _ => true,
+            };
+            passing.push(found.iter().enumerate().map(kept).collect::<Vec<bool>>());
+            let of_batch = self.candidates(batch, found, &open)?.into_iter();
+            couples.extend(of_batch.map(|(row, source)| ((number, row), source)));
+        }
+        for ((number, row), source) in self.settled(built, stored, couples)? {
+            built.mark(source);
+            if let Some(passes) = passing.get_mut(number).and_then(|rows| rows.get_mut(row)) {
                 *passes = false;
             }
         }
-        Ok(filter_record_batch(stored, &BooleanArray::from(passing))?)
+        let left = stored.iter().zip(passing);
+        let left = left.map(|(batch, passing)| Ok(filter_record_batch(batch, &BooleanArray::from(passing))?));
+        left.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0))
+            .collect()
     }
 
     /// Which versions are open.
@@ -122,14 +136,8 @@ impl Settle {
         Ok((0..stored.num_rows()).map(|row| Some(open(row))).collect())
     }
 
-    /// The versions that are all that their source row says, with that row.
-    fn settled(
-        &self,
-        built: &Built,
-        stored: &RecordBatch,
-        found: &[Found],
-        open: &BooleanArray,
-    ) -> Result<Vec<Couple>> {
+    /// The open versions of a batch that have only one source row, which may say the same, with that row.
+    fn candidates(&self, stored: &RecordBatch, found: &[Found], open: &BooleanArray) -> Result<Vec<(usize, u32)>> {
         let from = times(stored, self.places.from)?;
         let yes = |place: usize, row: usize| flag(stored, place, row);
         let mut couples = Vec::new();
@@ -144,29 +152,39 @@ impl Settle {
             let flagged = !self.spec.has_current || yes(self.places.current, at);
             let tells = self.telling.value(super::table::index(source));
             if flagged && tells && !yes(self.places.deleted, at) && from.is_valid(at) {
-                couples.push(Couple {
-                    stored: at,
-                    source,
-                    place: built.place(source),
-                });
+                couples.push((at, source));
             }
         }
-        self.retain_equal(built, stored, &mut couples)?;
         Ok(couples)
     }
 
-    /// Compares the times and then one column after the other, as long as any rows are left.
-    fn retain_equal(&self, built: &Built, stored: &RecordBatch, couples: &mut Vec<Couple>) -> Result<()> {
+    /// Those whose source row says the same: times are compared and then one column after the other, as long as any rows
+    /// are left. In the order of the source, whose rows are far apart in memory.
+    fn settled(
+        &self,
+        built: &Built,
+        stored: &[RecordBatch],
+        mut candidates: Vec<((usize, usize), u32)>,
+    ) -> Result<Vec<((usize, usize), u32)>> {
+        candidates.sort_unstable_by_key(|(_, source)| *source);
+        let couple = |(stored, source): &((usize, usize), u32)| Couple {
+            stored: *stored,
+            source: built.place(*source),
+        };
+        let mut couples: Vec<Couple> = candidates.iter().map(couple).collect();
         let times = self.spec.by_sequence.then_some((self.places.time, self.places.from));
         let columns = self.compared.iter().map(|column| (*column, *column));
-        for (source, stored_place) in times.into_iter().chain(columns) {
+        for (new, old) in times.into_iter().chain(columns) {
             if couples.is_empty() {
                 break;
             }
-            let parts: Vec<&ArrayRef> = built.batches.iter().map(|batch| batch.column(source)).collect();
-            retain_equal(&parts, stored.column(stored_place), couples)?;
+            let new: Vec<&ArrayRef> = built.batches.iter().map(|batch| batch.column(new)).collect();
+            let old: Vec<&ArrayRef> = stored.iter().map(|batch| batch.column(old)).collect();
+            retain_equal(&new, &old, &mut couples)?;
         }
-        Ok(())
+        let mut equal = couples.into_iter().map(|couple| couple.stored).peekable();
+        candidates.retain(|(stored, _)| equal.next_if_eq(stored).is_some());
+        Ok(candidates)
     }
 
     /// Notes that the key of a source row has an open version; whether it had one.

@@ -1,7 +1,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, TimestampMicrosecondArray};
+use datafusion::arrow::datatypes::Int64Type;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::{SessionContext, col, lit};
 
@@ -67,7 +68,14 @@ fn keys(count: i64, step: i64, null_at: usize) -> Vec<Key> {
     keys
 }
 
+/// Keys that lie close together, whose bits are counted, and the same far apart, which are hashed.
 async fn check(session: &SessionContext, source: &[Key], stored: &[Key], partitions: usize, size: usize) {
+    let apart = |keys: &[Key]| -> Vec<Key> { keys.iter().map(|key| key.map(|key| key << 40)).collect() };
+    check_keys(session, source, stored, partitions, size).await;
+    check_keys(session, &apart(source), &apart(stored), partitions, size).await;
+}
+
+async fn check_keys(session: &SessionContext, source: &[Key], stored: &[Key], partitions: usize, size: usize) {
     for keep in [Keep::Pairs, Keep::Mark] {
         for nulls_equal in [false, true] {
             let plan = matched(
@@ -129,6 +137,46 @@ async fn many_rows_are_shared_among_the_partitions() {
         parts.iter().all(|part| rows(part) > 6_000),
         "{:?}",
         parts.iter().map(rows).collect::<Vec<_>>()
+    );
+}
+
+/// A source so large that its rows are gathered many at a time, in an order of its own.
+#[tokio::test]
+async fn rows_of_a_large_source_leave_in_the_order_of_the_stored_rows() {
+    let text = |key: i64| format!("{key}{}", "x".repeat(8000));
+    let rows = |keys: Vec<i64>, name: &str, text: &dyn Fn(i64) -> String| {
+        let texts_of: Vec<String> = keys.iter().map(|key| text(*key)).collect();
+        let rows = batch(vec![
+            ("k", ints(keys.iter().map(|key| Some(*key)))),
+            (name, texts(texts_of.iter().map(|text| Some(text.as_str())))),
+        ]);
+        source_of(vec![cut(&rows, 512)])
+    };
+    let aliased = |scan, alias: &str| LogicalPlanBuilder::from(scan).alias(alias).unwrap().build().unwrap();
+    let source = rows((0..9_000).map(|i| i * 7919 % 9_000).collect(), "v", &text);
+    let stored = rows((0..8_000).map(|i| i * 2).collect(), "w", &|key| format!("t{key}"));
+    let plan = matched(aliased(source, "s"), aliased(stored, "t"), Keep::Pairs, false);
+    let batches = run(&session(1, 512), plan).await.unwrap();
+    let mut next = 0;
+    for batch in &batches {
+        assert!(batch.num_rows() <= 512);
+        let column = |name| batch.column_by_name(name).unwrap();
+        let (keys, new) = (
+            batch.column(0).as_primitive::<Int64Type>(),
+            column("v").as_string::<i32>(),
+        );
+        let old = column("w").as_string::<i32>();
+        for row in 0..batch.num_rows() {
+            assert_eq!(new.value(row), text(keys.value(row)));
+            if old.is_valid(row) {
+                assert_eq!((keys.value(row), old.value(row)), (next, format!("t{next}").as_str()));
+                next += 2;
+            }
+        }
+    }
+    assert_eq!(
+        (next, batches.iter().map(RecordBatch::num_rows).sum::<usize>()),
+        (9_000, 9_000)
     );
 }
 
