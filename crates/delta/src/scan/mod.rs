@@ -27,6 +27,7 @@ pub use provider::{TargetScan, register_store};
 pub use prune::may_match;
 pub(crate) use reader::Reader;
 pub use rewrite::rewrite_scan;
+pub(crate) use rewrite::row_group_scan;
 pub(crate) use tasks::ScanTask;
 pub(crate) use vectors::read as read_vector;
 pub use window::wholly_inside;

@@ -56,6 +56,14 @@ impl ScanTask {
             ..Self::from(task)
         }
     }
+
+    /// The row group of a file that begins at byte `start`.
+    pub(crate) fn of_row_group(task: &FileTask, start: i64) -> Self {
+        Self {
+            range: Some((start, start.saturating_add(1))),
+            ..Self::from(task)
+        }
+    }
 }
 
 /// A file, or the part of a large one, that one partition reads.

@@ -4,7 +4,7 @@ use alluvium_core::secrets::redact;
 use alluvium_core::{LoadError, Result, SqlState};
 use datafusion::common::DataFusionError;
 use datafusion::parquet::errors::ParquetError;
-use datafusion::parquet::file::metadata::ParquetMetaDataReader;
+use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
@@ -15,11 +15,22 @@ const FOOTER_GUESS: u64 = 64 * 1024;
 
 /// The rows of a file whose number the log does not tell.
 pub(crate) async fn footer_rows(store: &dyn ObjectStore, table: &str, file: &FileTask) -> Result<u64> {
+    let metadata = footer(store, table, file, PageIndexPolicy::Skip).await?;
+    Ok(u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0))
+}
+
+/// What a file says about its row groups, and about their pages if `pages` wants it.
+pub(crate) async fn footer(
+    store: &dyn ObjectStore,
+    table: &str,
+    file: &FileTask,
+    pages: PageIndexPolicy,
+) -> Result<ParquetMetaData> {
     let unreadable = |e: String| {
         LoadError::new(SqlState::Storage, format!("a file of table {table:?} cannot be read")).detail(redact(&e))
     };
     let path = Path::parse(&file.path).map_err(|e| unreadable(e.to_string()))?;
-    let mut reader = ParquetMetaDataReader::new();
+    let mut reader = ParquetMetaDataReader::new().with_page_index_policy(pages);
     let mut wanted = FOOTER_GUESS;
     loop {
         let range = file.size.saturating_sub(wanted)..file.size;
@@ -35,6 +46,5 @@ pub(crate) async fn footer_rows(store: &dyn ObjectStore, table: &str, file: &Fil
             Err(e) => return Err(LoadError::from(DataFusionError::from(e))),
         }
     }
-    let metadata = reader.finish().map_err(|e| LoadError::from(DataFusionError::from(e)))?;
-    Ok(u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0))
+    reader.finish().map_err(|e| LoadError::from(DataFusionError::from(e)))
 }

@@ -11,7 +11,7 @@ mod snapshot;
 pub(crate) mod stats;
 
 pub use files::FileTask;
-pub(crate) use footer::footer_rows;
+pub(crate) use footer::{footer, footer_rows};
 pub use handle::TableHandle;
 pub use locator::TableLocator;
 pub use snapshot::TableSnapshot;

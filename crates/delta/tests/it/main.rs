@@ -13,5 +13,6 @@ mod read_support;
 mod read_table;
 mod write_faults;
 mod write_loads;
+mod write_splice;
 mod write_support;
 mod write_values;

@@ -145,6 +145,21 @@ impl Table {
         self.folder.path()
     }
 
+    /// The same table, opened again, where the only file that `version` has added has another size.
+    pub fn with_size(self, version: u64, size: u64) -> Self {
+        let mut entry = self.entry(version);
+        for line in &mut entry {
+            if let Some(add) = line.get_mut("add") {
+                add["size"] = size.into();
+            }
+        }
+        let lines: Vec<String> = entry.iter().map(ToString::to_string).collect();
+        let log = self.path().join(format!("_delta_log/{version:020}.json"));
+        std::fs::write(log, lines.join("\n")).unwrap();
+        let handle = TableHandle::new(self.handle.location().clone(), HashMap::new());
+        Self { handle, ..self }
+    }
+
     pub async fn snapshot(&self) -> Arc<TableSnapshot> {
         self.handle.snapshot().await.unwrap().unwrap()
     }

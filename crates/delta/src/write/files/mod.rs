@@ -7,13 +7,17 @@ mod background;
 mod dictionary;
 mod layout;
 mod ledger;
+mod original;
 mod partition;
 mod rolling;
+mod spliced;
 mod stats;
 mod table;
 
 pub(super) use background::BackgroundWriter;
 pub(super) use layout::{FileLayout, conform, rows_size};
 pub(super) use ledger::{OpenFile, StatementFiles};
+pub(super) use original::Original;
 pub(super) use rolling::WrittenFile;
+pub(super) use spliced::SplicedFile;
 pub(super) use table::TableWriter;

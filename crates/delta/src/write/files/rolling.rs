@@ -26,11 +26,11 @@ const SMALLEST_STEP: usize = 256;
 /// A finished file.
 #[derive(Debug)]
 pub(in crate::write) struct WrittenFile {
-    path: String,
+    pub(super) path: String,
     pub(in crate::write) size: u64,
     pub(in crate::write) rows: u64,
-    partition_values: Arc<HashMap<String, Option<String>>>,
-    stats: String,
+    pub(super) partition_values: Arc<HashMap<String, Option<String>>>,
+    pub(super) stats: String,
 }
 
 impl WrittenFile {

@@ -32,6 +32,13 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
+    /// Whether rows that nobody looks at may hold a NaN here. `bounded` tells for which columns of the table the log has
+    /// bounds, so that there is none.
+    pub(super) fn may_hide_nan(&self, bounded: impl Fn(&str) -> bool) -> bool {
+        let known = matches!(self.names.as_slice(), [name] if bounded(name));
+        self.field.data_type().is_floating() && !known
+    }
+
     /// Whether `batch` holds a NaN in this column.
     pub(super) fn has_nan(&self, batch: &RecordBatch) -> bool {
         if !self.field.data_type().is_floating() {

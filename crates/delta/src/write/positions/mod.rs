@@ -2,6 +2,7 @@
 //! on they are named in one, else their file is written again without them.
 
 pub(super) mod rewrite;
+mod splice;
 pub(super) mod vector;
 
 use std::collections::BTreeMap;

@@ -19,6 +19,7 @@ use crate::table::FileTask;
 use super::super::files::{BackgroundWriter, WrittenFile, conform};
 use super::super::job::LoadJob;
 use super::lost_mark;
+use super::splice::splice;
 
 /// Writes the rows of `task` that are not in `marked`, in their order. No file when none are left.
 pub(in crate::write) async fn rewrite(
@@ -38,10 +39,13 @@ pub(in crate::write) async fn rewrite(
     if every_row_is_marked(task, marked) {
         return Ok(Vec::new());
     }
+    if let Some(spliced) = splice(job, desc, task, marked, context).await? {
+        return Ok(vec![spliced]);
+    }
     let mut held = MemoryConsumer::new("ApplyPositionsExec encoders").register(context.memory_pool());
     let values = task.raw_partition_values.clone();
     let mut writer = BackgroundWriter::new(Arc::clone(&job.data), Arc::clone(&job.files), values);
-    let mut rest = Survivors::new(marked);
+    let mut rest = Survivors::new(marked.clone());
     let mut rows = rewrite_scan(desc, task, context)?;
     while let Some(batch) = rows.next().await {
         if let Some(kept) = rest.of(&batch?)? {
@@ -71,19 +75,19 @@ async fn account(writer: &mut BackgroundWriter, held: &mut MemoryReservation) ->
 }
 
 /// Takes marked rows out of the batches of a file. Rows come in file order, so marks are looked at once each.
-struct Survivors<'a> {
-    marks: std::iter::Peekable<roaring::treemap::Iter<'a>>,
+pub(super) struct Survivors {
+    marks: std::iter::Peekable<roaring::treemap::IntoIter>,
 }
 
-impl<'a> Survivors<'a> {
-    fn new(marked: &'a RoaringTreemap) -> Self {
+impl Survivors {
+    pub(super) fn new(marked: RoaringTreemap) -> Self {
         Self {
-            marks: marked.iter().peekable(),
+            marks: marked.into_iter().peekable(),
         }
     }
 
     /// The rows of `batch` that stay, without their positions.
-    fn of(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
+    pub(super) fn of(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
         let (place, _) = batch
             .schema_ref()
             .column_with_name(columns::ROW)
@@ -118,7 +122,7 @@ impl<'a> Survivors<'a> {
     }
 
     /// Every mark must have met its row.
-    fn done(mut self, _table: &str) -> Result<()> {
+    pub(super) fn done(mut self, _table: &str) -> Result<()> {
         match self.marks.next() {
             Some(_) => Err(lost_mark()),
             None => Ok(()),
@@ -127,7 +131,7 @@ impl<'a> Survivors<'a> {
 }
 
 /// A stored batch as the table is after the load: columns that schema evolution adds are NULL.
-fn as_target(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+pub(super) fn as_target(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let stored = batch.schema();
     let grown = |(name, wanted): (&str, &DataType)| match stored.field_with_name(name) {
         Ok(field) => wanted.is_nested() && field.data_type() != wanted,
@@ -166,7 +170,7 @@ mod tests {
     #[test]
     fn marked_rows_go_and_the_order_stays() {
         let marked = RoaringTreemap::from_iter([1_u64, 4, 5]);
-        let mut rest = Survivors::new(&marked);
+        let mut rest = Survivors::new(marked);
         let first = rest.of(&rows(&[0, 1, 3])).unwrap().unwrap();
         assert_eq!(first.column(0).as_primitive::<Int64Type>().values(), &[0, 30]);
         assert!(rest.of(&rows(&[4, 5])).unwrap().is_none());
@@ -177,8 +181,8 @@ mod tests {
     #[test]
     fn a_mark_without_its_row_is_noticed() {
         let marked = RoaringTreemap::from_iter([2_u64]);
-        assert!(Survivors::new(&marked).of(&rows(&[0, 1, 3])).is_err());
-        assert!(Survivors::new(&marked).done("t").is_err());
+        assert!(Survivors::new(marked.clone()).of(&rows(&[0, 1, 3])).is_err());
+        assert!(Survivors::new(marked.clone()).done("t").is_err());
     }
 
     #[test]
