@@ -8,7 +8,7 @@ use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_expr::LexRequirement;
 
 use super::chunk::{Comparison, Comparisons, Line, Lines};
@@ -45,7 +45,7 @@ impl RowOperator for IntervalsSpec {
             pending: Vec::new(),
             last: None,
             refused: Refused::default(),
-            memory: MemoryConsumer::new(format!("Intervals[{}]", context.partition)).register(context.pool),
+            memory: Room::new(context.partition, context.pool),
             spec: self.clone(),
             input_schema: Arc::clone(schema),
             schema: context.schema,
@@ -63,9 +63,47 @@ struct Histories {
     /// That key; `None` if no other row can have it.
     last: Option<Vec<u8>>,
     refused: Refused,
-    memory: MemoryReservation,
+    memory: Room,
     input_schema: SchemaRef,
     schema: SchemaRef,
+}
+
+/// Memory for some batches is taken before anything runs: the sort below takes all that it can get, and gives none back
+/// while its rows are read.
+struct Room {
+    reservation: MemoryReservation,
+    kept: usize,
+    used: usize,
+}
+
+/// What is kept for the usual batches, if there is so much.
+const KEPT: usize = 8 << 20;
+
+impl Room {
+    fn new(partition: usize, pool: &Arc<dyn MemoryPool>) -> Self {
+        let reservation = MemoryConsumer::new(format!("Intervals[{partition}]")).register(pool);
+        let kept = if reservation.try_grow(KEPT).is_ok() { KEPT } else { 0 };
+        Self {
+            reservation,
+            kept,
+            used: 0,
+        }
+    }
+
+    fn claim(&mut self, bytes: usize) -> Result<()> {
+        let wanted = self.used.saturating_add(bytes);
+        if wanted > self.reservation.size() {
+            self.reservation.try_resize(wanted)?;
+        }
+        self.used = wanted;
+        Ok(())
+    }
+
+    /// Nothing is used any more.
+    fn release(&mut self) {
+        self.used = 0;
+        self.reservation.resize(self.kept);
+    }
 }
 
 impl RowStep for Histories {
@@ -85,7 +123,7 @@ impl RowStep for Histories {
             all.insert(0, 0);
         }
         self.work(&parts, &all, out)?;
-        self.memory.free();
+        self.memory.release();
         self.hold(batch.slice(last, batch.num_rows() - last))
     }
 
@@ -101,7 +139,7 @@ impl RowStep for Histories {
 
 impl Histories {
     fn hold(&mut self, batch: RecordBatch) -> Result<()> {
-        self.memory.try_grow(batch.get_array_memory_size())?;
+        self.memory.claim(batch.get_array_memory_size())?;
         self.pending.push(batch);
         Ok(())
     }
@@ -136,8 +174,7 @@ impl Histories {
             return Ok(());
         }
         let chunk = concat_batches(&self.input_schema, parts)?;
-        let working = self.memory.new_empty();
-        working.try_grow(chunk.get_array_memory_size())?;
+        self.memory.claim(chunk.get_array_memory_size())?;
         let lines = Lines::try_new(&chunk, &self.spec)?;
         let contents = self.comparisons.rows(&chunk)?;
         let policy = self.policy(lines.boundary()?);
