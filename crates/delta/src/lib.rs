@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod history;
+mod keys;
 mod options;
 pub mod provider;
 pub mod repin;
@@ -10,6 +11,7 @@ mod storable;
 pub mod table;
 pub mod write;
 
+pub use keys::{KEYS, key_columns, key_list};
 pub use options::LoadOptions;
 pub use provider::DeltaTable;
 pub use scan::TargetScan;

@@ -5,6 +5,8 @@ mod conflicts;
 mod crashes;
 mod ddl;
 mod foreign_times;
+mod kernel;
+mod keys;
 mod laws;
 mod laws_insert_only;
 mod laws_overwrite;

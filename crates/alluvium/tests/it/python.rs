@@ -46,7 +46,8 @@ const ALL_VALUES: &str = "SELECT 1 AS id, true AS b, 127 AS i8, -32768 AS i16, 2
      DATE '2026-02-28' AS day, TIMESTAMP '2026-02-28 12:34:56.789012' AS at, TIMESTAMP '1969-12-31 23:59:59.5' AS local, \
      [1, 2, 3] AS l, named_struct('a', 1, 'b', 'x') AS st, MAP {'k': 1, 'l': 2} AS m";
 
-async fn fill(session: &Session) {
+/// Makes the tables `types`, `plain` and `parts`.
+pub async fn fill(session: &Session) {
     rows(session, ALL_TYPES).await;
     rows(session, &format!("UPSERT INTO types KEYS (id) {ALL_VALUES}")).await;
     rows(session, "UPSERT INTO types KEYS (id) SELECT 2 AS id, '' AS s").await;

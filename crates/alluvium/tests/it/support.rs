@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use alluvium::{Outcome, Result, Session};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 
 /// A directory that goes away with its owner.
@@ -87,7 +88,12 @@ pub async fn rows(session: &Session, sql: &str) -> Vec<String> {
 
 /// The rows of an outcome as [`rows`] gives them.
 pub fn lines(outcome: &Outcome) -> Vec<String> {
-    let text = pretty_format_batches(&outcome.batches).unwrap().to_string();
+    text_lines(&outcome.batches)
+}
+
+/// The rows of batches as [`rows`] gives them.
+pub fn text_lines(batches: &[RecordBatch]) -> Vec<String> {
+    let text = pretty_format_batches(batches).unwrap().to_string();
     let values = text.lines().filter(|line| line.starts_with('|')).skip(1);
     let clean = |line: &str| {
         line.trim_matches('|')

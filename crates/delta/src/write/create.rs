@@ -16,6 +16,7 @@ use deltalake::protocol::DeltaOperation;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::keys::key_columns;
 use crate::storable::storable_type;
 use crate::table::{TableHandle, TableSnapshot, storage_error};
 
@@ -141,6 +142,7 @@ pub fn check_new_table(target: &LoadTarget) -> Result<()> {
         ));
     }
     check_names(fields.iter())?;
+    key_columns(&target.properties, &target.schema)?;
     let mut seen = HashSet::new();
     for name in &target.partition_columns {
         let field = target.schema.field_with_name(name).map_err(|_| {

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_exec::action;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
+use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DfResult;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexRequirement, OrderingRequirements, Partitioning, PhysicalExpr, PhysicalSortRequirement,
+};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
 };
@@ -83,6 +86,16 @@ impl LoadWriteExec {
             .map(|(field, place)| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(field.name(), *place)) })
             .collect()
     }
+
+    /// The columns of the input in whose order files are written.
+    fn order_exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        let schema = &self.job.data.schema;
+        let order = self.job.data.order().iter();
+        order
+            .filter_map(|column| Some((schema.field(*column).name(), *self.columns.table.get(*column)?)))
+            .map(|(name, place)| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(name, place)) })
+            .collect()
+    }
 }
 
 impl DisplayAs for LoadWriteExec {
@@ -121,6 +134,16 @@ impl ExecutionPlan for LoadWriteExec {
         }])
     }
 
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        let options = SortOptions {
+            descending: false,
+            nulls_first: true,
+        };
+        let order = self.order_exprs().into_iter();
+        let order = order.map(|expr| PhysicalSortRequirement::new(expr, Some(options)));
+        vec![LexRequirement::new(order).map(OrderingRequirements::new)]
+    }
+
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         vec![&self.input]
     }
@@ -129,7 +152,7 @@ impl ExecutionPlan for LoadWriteExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
     ) -> DfResult<TreeNodeRecursion> {
-        for expr in self.partition_exprs() {
+        for expr in self.partition_exprs().into_iter().chain(self.order_exprs()) {
             if f(&expr)? == TreeNodeRecursion::Stop {
                 return Ok(TreeNodeRecursion::Stop);
             }

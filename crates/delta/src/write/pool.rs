@@ -9,12 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use alluvium_core::Result;
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::interleave_record_batch;
+use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 
 use super::files::{FileLayout, StatementFiles, TableWriter, WrittenFile, rows_size};
 
 /// Rows of this size in memory are worth a file of their own.
 const WORTH_A_FILE: usize = 8 * 1024 * 1024;
+/// Rows that are put in order at once.
+const AT_ONCE: usize = 8192;
 
 /// What ended partitions have left over.
 #[derive(Debug)]
@@ -57,7 +61,7 @@ impl SmallWrites {
         taken
     }
 
-    /// Writes everything that was parked with `layout`, in the order of the partitions.
+    /// Writes everything that was parked with `layout`, in the layout's order, or else in that of the partitions.
     pub(super) async fn write_parked(
         &self,
         layout: &Arc<FileLayout>,
@@ -65,13 +69,43 @@ impl SmallWrites {
         pool: &Arc<dyn MemoryPool>,
     ) -> Result<Vec<WrittenFile>> {
         let mut writer = table_writer(layout, files, pool)?;
-        for parked in self.take(layout) {
-            for batch in &parked.batches {
+        let parked = self.take(layout);
+        let batches: Vec<&RecordBatch> = parked.iter().flat_map(|parked| &parked.batches).collect();
+        if layout.order().is_empty() || parked.len() < 2 {
+            for batch in batches {
                 writer.write(batch).await?;
             }
+            return writer.close().await;
+        }
+        let held = MemoryConsumer::new("LoadWriteExec order").register(pool);
+        for places in order_of(&batches, layout.order(), &held)?.chunks(AT_ONCE) {
+            writer.write(&interleave_record_batch(&batches, places)?).await?;
         }
         writer.close().await
     }
+}
+
+/// Where the rows of `batches` are, batch and row, in the order of `columns`.
+fn order_of(batches: &[&RecordBatch], columns: &[usize], held: &MemoryReservation) -> Result<Vec<(usize, usize)>> {
+    let Some(first) = batches.first() else {
+        return Ok(Vec::new());
+    };
+    let fields = columns
+        .iter()
+        .map(|column| SortField::new(first.column(*column).data_type().clone()));
+    let converter = RowConverter::new(fields.collect())?;
+    let keys = batches.iter().map(|batch| {
+        let columns: Vec<_> = columns.iter().map(|column| Arc::clone(batch.column(*column))).collect();
+        converter.convert_columns(&columns)
+    });
+    let keys = keys.collect::<std::result::Result<Vec<Rows>, _>>()?;
+    held.grow(keys.iter().map(Rows::size).sum());
+    let rows = keys.iter().enumerate();
+    let mut rows: Vec<_> = rows
+        .flat_map(|(batch, keys)| keys.iter().enumerate().map(move |(row, key)| (key, (batch, row))))
+        .collect();
+    rows.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(rows.into_iter().map(|(_, place)| place).collect())
 }
 
 fn table_writer(

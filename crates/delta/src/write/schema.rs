@@ -11,6 +11,7 @@ use deltalake::kernel::{
 };
 use serde_json::{Value, json};
 
+use crate::keys::KEYS;
 use crate::table::TableSnapshot;
 
 use super::spec::LoadTarget;
@@ -198,6 +199,12 @@ impl Features {
                             .hint("Properties of your own must not begin with \"delta.\"."),
                     );
                 }
+                None if key.starts_with("alluvium.") && key != KEYS => {
+                    return Err(
+                        LoadError::new(SqlState::InvalidParameter, format!("unknown table property {key:?}"))
+                            .hint(format!("The only one that begins with \"alluvium.\" is {KEYS:?}.")),
+                    );
+                }
                 None => (),
             },
         }
@@ -298,6 +305,7 @@ mod tests {
             created(&[("delta.apendOnly", "true")], false).unwrap_err().code(),
             "22023"
         );
+        assert_eq!(created(&[("alluvium.key", "a")], false).unwrap_err().code(), "22023");
         created(&[("owner", "me"), ("delta.targetFileSize", "1mb")], false).unwrap();
     }
 

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use alluvium_core::{LoadError, Result, SqlState};
-use alluvium_delta::LoadOptions;
 use alluvium_delta::write::{NewTable, storable_schema};
+use alluvium_delta::{KEYS, LoadOptions, key_columns};
 use alluvium_exec::columns as internal;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DFSchema;
@@ -93,10 +93,14 @@ impl Definition {
             .properties
             .iter()
             .map(|pair| (pair.key.clone(), pair.value.clone()));
+        let given: HashMap<String, String> = given.collect();
+        if let Some(keys) = statement.properties.iter().find(|pair| pair.key == KEYS) {
+            key_columns(&given, &schema).map_err(|e| e.at_if_unset(keys.span))?;
+        }
         Ok(Self {
             schema,
             partition_columns,
-            properties: LoadOptions::table_properties(state.config_options(), given.collect()),
+            properties: LoadOptions::table_properties(state.config_options(), given),
             constraints,
             comment: statement.comment.clone(),
         })

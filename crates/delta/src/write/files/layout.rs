@@ -9,6 +9,9 @@ use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::parquet::basic::Compression;
 use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::parquet::schema::types::ColumnPath;
+
+use crate::keys::usable_key_columns;
 
 use super::stats::{Leaf, leaves};
 
@@ -20,6 +23,8 @@ pub(in crate::write) const CHANGE_TYPE: &str = "_change_type";
 const DEFAULT_TARGET_SIZE: u64 = 100 * 1024 * 1024;
 /// Rows per row group: small enough that a reader can skip a good part of a file.
 const ROW_GROUP_ROWS: usize = 256 * 1024;
+/// How often a Bloom filter may say of a value that is not there that it might be.
+const FALSE_POSITIVES: f64 = 0.01;
 
 /// How batches of a schema become files.
 #[derive(Debug)]
@@ -28,6 +33,8 @@ pub(in crate::write) struct FileLayout {
     pub(in crate::write) schema: SchemaRef,
     /// Indexes and names of the partition columns in `schema`.
     pub(super) partition: Vec<(usize, String)>,
+    /// Indexes of the columns in whose order rows are written; none where any order will do.
+    order: Vec<usize>,
     /// Indexes of the columns that are stored.
     pub(super) stored: Vec<usize>,
     pub(super) file_schema: SchemaRef,
@@ -59,9 +66,17 @@ impl FileLayout {
             .filter(|i| partition.iter().all(|(p, _)| p != i))
             .collect();
         let file_schema: SchemaRef = Arc::new(schema.project(&stored)?);
+        let keys: Vec<usize> = usable_key_columns(properties, schema)
+            .into_iter()
+            .filter(|key| stored.contains(key))
+            .collect();
         Ok(Self {
             leaves: leaves(&file_schema, properties),
             schema: Arc::clone(schema),
+            order: match keys.is_empty() {
+                true => Vec::new(),
+                false => partition.iter().map(|(p, _)| *p).chain(keys.iter().copied()).collect(),
+            },
             partition,
             stored,
             file_schema,
@@ -71,7 +86,7 @@ impl FileLayout {
                 .or_else(|| table_target_size(properties))
                 .unwrap_or(DEFAULT_TARGET_SIZE)
                 .max(1),
-            properties: writer_properties(),
+            properties: writer_properties(keys.iter().map(|key| schema.field(*key))),
         })
     }
 
@@ -97,18 +112,25 @@ impl FileLayout {
                 .collect(),
             schema,
             partition: self.partition.clone(),
+            order: Vec::new(),
             file_schema: with_type(&self.file_schema),
             leaves: Vec::new(),
             folder: Some(CHANGE_FOLDER),
             kind: "cdc",
             target_size: self.target_size,
-            properties: self.properties.clone(),
+            properties: writer_properties([]),
         })
     }
 
     /// Whether the files lie in partitions.
     pub(in crate::write) fn partitioned(&self) -> bool {
         !self.partition.is_empty()
+    }
+
+    /// The columns in whose order, ascending and NULL first, rows have to come to a writer: partition by partition, in each
+    /// by key. None for a table without keys.
+    pub(in crate::write) fn order(&self) -> &[usize] {
+        &self.order
     }
 
     /// The stored columns of a batch of `self.schema`.
@@ -197,12 +219,29 @@ pub(in crate::write) fn rows_size(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(size).sum()
 }
 
-fn writer_properties() -> WriterProperties {
-    WriterProperties::builder()
+/// How files are encoded. A Bloom filter is made for as many values as a row group has rows, and folded to what the values
+/// that came need.
+fn writer_properties<'a>(keys: impl IntoIterator<Item = &'a Field>) -> WriterProperties {
+    let mut builder = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-        .set_created_by(format!("alluvium version {}", env!("CARGO_PKG_VERSION")))
-        .build()
+        .set_created_by(format!("alluvium version {}", env!("CARGO_PKG_VERSION")));
+    for key in keys.into_iter().filter(|key| can_be_asked_for(key.data_type())) {
+        let path = ColumnPath::new(vec![key.name().clone()]);
+        builder = builder
+            .set_column_bloom_filter_enabled(path.clone(), true)
+            .set_column_bloom_filter_fpp(path, FALSE_POSITIVES);
+    }
+    builder.build()
+}
+
+/// Whether a Bloom filter helps to find values of this type. Equal floats may differ in their bits (`-0.0`), and for the
+/// other types that are left out readers do not ask it: bounds say as much of them.
+fn can_be_asked_for(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Int32 | DataType::Int64 | DataType::Decimal128(_, _) | DataType::Utf8 | DataType::Binary
+    )
 }
 
 /// `delta.targetFileSize`: bytes, or a number with a unit such as `64mb`.

@@ -117,9 +117,10 @@ impl TableWriter {
             .collect()
     }
 
-    /// Closes the largest writer if too many are open.
+    /// Closes the largest writer if too many are open. Where rows come in order the partition before has ended.
     async fn make_room(&mut self) -> Result<()> {
-        if self.open.len() < MOST_OPEN {
+        let most = if self.layout.order().is_empty() { MOST_OPEN } else { 1 };
+        if self.open.len() < most {
             return Ok(());
         }
         let largest = self
