@@ -5,8 +5,12 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use alluvium_exec::action;
+use datafusion::arrow::array::{
+    ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt8Array, UInt32Array, new_null_array,
+};
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use datafusion::datasource::MemTable;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use datafusion::parquet::bloom_filter::Sbbf;
@@ -30,7 +34,13 @@ fn schema() -> SchemaRef {
 
 fn batch(schema: &SchemaRef) -> RecordBatch {
     let names = (0..ROWS).map(|i| (i % 7 != 0).then(|| format!("name {}", i % 40)));
-    let prices = (0..ROWS).map(|i| if i == 555 { f64::NAN } else { f64::from(i32::try_from(i).unwrap()) / 8.0 });
+    let prices = (0..ROWS).map(|i| {
+        if i == 555 {
+            f64::NAN
+        } else {
+            f64::from(i32::try_from(i).unwrap()) / 8.0
+        }
+    });
     RecordBatch::try_new(
         Arc::clone(schema),
         vec![
@@ -46,7 +56,9 @@ fn batch(schema: &SchemaRef) -> RecordBatch {
 /// A table of one file with ten row groups, pages of 20 rows, and bloom filters of ids.
 async fn table() -> Table {
     let table = Table::create(schema(), &[], &[]).await;
-    load(&session(1), table.spec().await, inserting(&batch(&schema()))).await.unwrap();
+    load(&session(1), table.spec().await, inserting(&batch(&schema())))
+        .await
+        .unwrap();
     let path = only_file(&table);
     let properties = WriterProperties::builder()
         .set_max_row_group_row_count(Some(usize::try_from(GROUP).unwrap()))
@@ -94,8 +106,22 @@ async fn row(table: &Table, sql: &str) -> String {
 
 async fn delete_ids(table: &Table, ids: &[i64]) {
     let at = table.positions().await;
-    let rows: Vec<_> = ids.iter().map(|id| delete(at[id])).collect();
-    load(&session(2), table.spec().await, change_stream(&rows, 1, false)).await.unwrap();
+    let (files, rows): (Vec<u32>, Vec<i64>) = ids.iter().map(|id| at[id]).unzip();
+    let mut columns: Vec<(String, ArrayRef)> = schema()
+        .fields()
+        .iter()
+        .map(|field| (field.name().clone(), new_null_array(field.data_type(), ids.len())))
+        .collect();
+    columns.push((
+        "__action".into(),
+        Arc::new(UInt8Array::from(vec![action::DELETE; ids.len()])),
+    ));
+    columns.push(("__file".into(), Arc::new(UInt32Array::from(files))));
+    columns.push(("__row".into(), Arc::new(Int64Array::from(rows))));
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, c)| (name, c, true)));
+    let batch = batch.unwrap();
+    let changes = MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap();
+    load(&session(2), table.spec().await, changes).await.unwrap();
 }
 
 #[tokio::test]
@@ -110,11 +136,18 @@ async fn row_groups_without_a_marked_row_are_copied_with_all_that_belongs_to_the
         let (was, is) = (old.row_group(group), new.row_group(group));
         assert_eq!(is.num_rows(), was.num_rows());
         for column in 0..4 {
-            assert_eq!(chunk(&before, group, column), chunk(&after, group, column), "{group}/{column}");
+            assert_eq!(
+                chunk(&before, group, column),
+                chunk(&after, group, column),
+                "{group}/{column}"
+            );
             assert_eq!(is.column(column).statistics(), was.column(column).statistics());
             let pages = |m: &ParquetMetaData| m.offset_index().unwrap()[group][column].page_locations.len();
             assert_eq!(pages(&new), pages(&old));
-            assert_eq!(new.column_index().unwrap()[group][column], old.column_index().unwrap()[group][column]);
+            assert_eq!(
+                new.column_index().unwrap()[group][column],
+                old.column_index().unwrap()[group][column]
+            );
         }
         let file = File::open(&after).unwrap();
         let bloom = Sbbf::read_from_column_chunk(is.column(0), &file).unwrap().unwrap();
@@ -143,7 +176,10 @@ async fn row_groups_that_lose_every_row_are_left_out() {
     assert_eq!(row(&table, left).await, format!("{},1,0", ROWS - 101));
     // And again, on what was spliced.
     delete_ids(&table, &[999]).await;
-    assert_eq!(row(&table, "SELECT count(*), max(id) FROM t").await, format!("{},998", ROWS - 102));
+    assert_eq!(
+        row(&table, "SELECT count(*), max(id) FROM t").await,
+        format!("{},998", ROWS - 102)
+    );
 }
 
 #[tokio::test]
@@ -153,7 +189,10 @@ async fn bounds_in_the_log_hold_for_copied_rows_too() {
     let stats = table.actions(2, "add")[0]["stats"].as_str().unwrap().to_owned();
     let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
     assert_eq!(stats["numRecords"], ROWS - 1);
-    assert_eq!((&stats["minValues"]["id"], &stats["maxValues"]["id"]), (&0.into(), &999.into()));
+    assert_eq!(
+        (&stats["minValues"]["id"], &stats["maxValues"]["id"]),
+        (&0.into(), &999.into())
+    );
     assert_eq!(stats["nullCount"]["name"], 143);
     // A NaN is among the copied rows, so there is no bound.
     assert!(stats["maxValues"].get("price").is_none(), "{stats}");
