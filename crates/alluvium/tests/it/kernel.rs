@@ -54,9 +54,11 @@ fn the_kernel_reads_values_of_all_types_and_partitions() {
     });
 }
 
-/// Loads with the rows that are left, and with the files and the deletion vectors that a table has then, without partitions
-/// and with two.
-const LOADS: [(&str, &str, usize, [(usize, usize); 2]); 6] = [
+/// A load: the statement, what follows `SELECT value AS id`, the rows that are left, and the files and the deletion vectors
+/// that a table has then, without partitions and with two.
+type Load = (&'static str, &'static str, usize, [(usize, usize); 2]);
+
+const LOADS: [Load; 6] = [
     (
         "UPSERT INTO t KEYS (id)",
         "'new' AS v FROM generate_series(100, 199)",

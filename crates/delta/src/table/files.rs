@@ -8,6 +8,7 @@ use alluvium_core::{LoadError, Result, SqlState};
 use datafusion::arrow::array::{Array, AsArray, RecordBatch, UInt32Array};
 use datafusion::common::{ScalarValue, Statistics};
 use deltalake::kernel::{Add, DeletionVectorDescriptor, LogicalFileView, Remove, StorageType};
+use object_store::path::Path;
 
 use crate::table::stats::FileStats;
 use crate::table::{TableSnapshot, partition, storage_error};
@@ -42,6 +43,11 @@ impl FileTask {
     /// What the log says about each table column: the row count exact, bounds inexact, unknown things absent.
     pub fn statistics(&self) -> Statistics {
         usize::try_from(self.ordinal).map_or_else(|_| Statistics::default(), |row| self.stats.statistics(row))
+    }
+
+    /// Where it is in the table's store.
+    pub(crate) fn store_path(&self) -> Path {
+        Path::parse(&self.path).unwrap_or_else(|_| Path::from(self.path.as_str()))
     }
 
     /// The action that takes the file out of the table at `deletion_timestamp` (milliseconds).

@@ -5,7 +5,6 @@ use alluvium_core::{LoadError, Result, SqlState};
 use datafusion::common::DataFusionError;
 use datafusion::parquet::errors::ParquetError;
 use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
-use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::table::FileTask;
@@ -29,7 +28,7 @@ pub(crate) async fn footer(
     let unreadable = |e: String| {
         LoadError::new(SqlState::Storage, format!("a file of table {table:?} cannot be read")).detail(redact(&e))
     };
-    let path = Path::parse(&file.path).map_err(|e| unreadable(e.to_string()))?;
+    let path = file.store_path();
     let mut reader = ParquetMetaDataReader::new().with_page_index_policy(pages);
     let mut wanted = FOOTER_GUESS;
     loop {

@@ -104,7 +104,7 @@ fn order_of(batches: &[&RecordBatch], columns: &[usize], held: &MemoryReservatio
     let mut rows: Vec<_> = rows
         .flat_map(|(batch, keys)| keys.iter().enumerate().map(move |(row, key)| (key, (batch, row))))
         .collect();
-    rows.sort_by(|(one, _), (other, _)| one.cmp(other));
+    rows.sort_by_key(|(key, _)| *key);
     Ok(rows.into_iter().map(|(_, place)| place).collect())
 }
 

@@ -192,7 +192,12 @@ mod tests {
         assert!(table.repeats());
         assert_eq!(rows(&table, 7), [6, 3, 0]);
         for key in -300..300 {
-            let expected: Vec<u32> = (0..7).rev().filter(|row| keys[*row as usize] == Some(key)).collect();
+            let mut expected: Vec<u32> = (0..)
+                .zip(&keys)
+                .filter(|(_, k)| **k == Some(key))
+                .map(|(row, _)| row)
+                .collect();
+            expected.reverse();
             assert_eq!(rows(&table, key), expected, "key {key}");
             assert_eq!(table.contains(key), !expected.is_empty(), "key {key}");
         }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use alluvium_core::LoadError;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Int64Array, RecordBatch};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Int64Type, Schema};
@@ -74,10 +74,6 @@ impl Settle {
     pub(super) fn try_new(spec: &SettleSpec, schema: &Schema, built: &Built) -> Result<Self> {
         let place = |name: &str| index_of(schema, name, "Match");
         let (winner, marked) = (place(WINNER)?, place(MARKED)?);
-        let telling = |batch: &RecordBatch| {
-            let rows = (0..batch.num_rows()).map(|row| flag(batch, winner, row) && !flag(batch, marked, row));
-            rows.collect::<Vec<_>>()
-        };
         let compared = spec.compared.iter().map(|name| place(name));
         Ok(Self {
             keys: Columns::try_new(schema, &spec.keys, "Match")?,
@@ -90,7 +86,7 @@ impl Settle {
                 inside: place(INSIDE)?,
                 time: place(TIME)?,
             },
-            telling: built.batches.iter().flat_map(telling).collect(),
+            telling: telling(built, winner, marked)?,
             opened: (0..built.rows().div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             broken: Mutex::new(None),
             spec: spec.clone(),
@@ -216,6 +212,24 @@ impl Settle {
             .take();
         broken.map_or(Ok(()), |error| Err(error.into()))
     }
+}
+
+/// The source rows that win and are no deletes.
+fn telling(built: &Built, winner: usize, marked: usize) -> Result<BooleanBuffer> {
+    let mut telling = BooleanBufferBuilder::new(built.rows());
+    for batch in &built.batches {
+        // NULL is no.
+        let yes = |flags: &BooleanArray| match flags.nulls() {
+            Some(valid) => flags.values() & valid.inner(),
+            None => flags.values().clone(),
+        };
+        let flags = |place: usize| batch.column(place).as_boolean_opt().map(yes);
+        let (Some(wins), Some(deletes)) = (flags(winner), flags(marked)) else {
+            return Err(LoadError::internal("flags of source rows have a wrong type").into());
+        };
+        telling.append_buffer(&(wins & &!deletes));
+    }
+    Ok(telling.finish())
 }
 
 /// The source rows of a stored row's key.

@@ -9,7 +9,6 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
 use futures::StreamExt;
-use object_store::path::Path;
 use roaring::RoaringTreemap;
 
 use crate::scan::{ScanDesc, row_group_scan};
@@ -50,8 +49,10 @@ pub(super) async fn splice(
     if marked.max() >= groups.last().map(|group| group.rows.end) {
         return Err(lost_mark());
     }
-    let path = Path::parse(&task.path).map_err(|e| LoadError::internal(format!("a path of a file: {e}")))?;
-    let original = Original { path, metadata };
+    let original = Original {
+        path: task.store_path(),
+        metadata,
+    };
     if groups.iter().all(|group| group.marked > 0) || !original.fits(&job.data)? {
         return Ok(None);
     }
