@@ -227,7 +227,7 @@ fn telling(built: &Built, winner: usize, marked: usize) -> Result<BooleanBuffer>
         let (Some(wins), Some(deletes)) = (flags(winner), flags(marked)) else {
             return Err(LoadError::internal("flags of source rows have a wrong type").into());
         };
-        telling.append_buffer(&(wins & &!deletes));
+        telling.append_buffer(&(&wins & &!&deletes));
     }
     Ok(telling.finish())
 }
