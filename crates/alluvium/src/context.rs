@@ -114,7 +114,7 @@ pub(crate) async fn frame_in_mode(
     let state = in_mode(context.state(), mode);
     let logical = plan::plan(&state, stmt).await?;
     options.verify_plan(&logical).map_err(LoadError::from)?;
-    if ours(stmt) {
+    if ours(stmt) || matches!(logical, LogicalPlan::Dml(_)) {
         return Ok(DataFrame::new(state, logical));
     }
     let is_execute = matches!(logical, LogicalPlan::Statement(StatementPlan::Execute(_)));
@@ -126,8 +126,8 @@ pub(crate) async fn frame_in_mode(
     Ok(DataFrame::new(state, prepared::refreshed(logical).await?))
 }
 
-/// Whether the frame of `stmt` is planned with the session state of its mode; the others go through DataFusion's own
-/// handling of statements.
+/// Whether the frame of `stmt` is planned with the session state of its mode, as that of an `INSERT` is; the others go
+/// through DataFusion's own handling of statements.
 fn ours(stmt: &Stmt) -> bool {
     match stmt {
         Stmt::Ours(_) => true,

@@ -58,6 +58,33 @@ fn a_large_load_spills() {
     });
 }
 
+/// Rows that are written in the order of a key are sorted, which spills.
+#[test]
+fn rows_are_sorted_within_the_limit() {
+    run(async {
+        let scratch = Scratch::new();
+        let session = small(&scratch).await;
+        let source = format!("SELECT value * 7919 % 1000003 AS id, {TEXT} AS v FROM generate_series(1, 300000)");
+        let keys = "USING DELTA TBLPROPERTIES ('alluvium.keys' = 'id')";
+        for load in [
+            &format!("CREATE TABLE t (id BIGINT, v STRING) {keys}"),
+            "INSERT INTO t",
+            &format!("CREATE TABLE made {keys} AS"),
+            "INSERT ONLY INTO loaded KEYS (id) CREATE IF NOT EXISTS",
+        ] {
+            let source = if load.ends_with("'id')") { "" } else { &source };
+            let outcome = session.execute(&format!("{load} {source}")).await;
+            outcome.unwrap_or_else(|e| panic!("{load}: {}", shown(&e)));
+        }
+        for table in ["t", "made", "loaded"] {
+            let count = rows(&session, &format!("SELECT count(*), sum(id) > 0 FROM {table}")).await;
+            assert_eq!(count, ["300000|true"], "{table}");
+        }
+        drop(session);
+        assert!(spill_goes_away(&scratch).await);
+    });
+}
+
 /// The history of one key has to fit: if it does not, the load fails with 53200 and changes nothing.
 #[test]
 fn a_history_larger_than_memory_fails_cleanly() {
