@@ -103,7 +103,8 @@ impl KeyTable {
     }
 }
 
-/// The table for integers, where the keys are such and no NULL has to be found.
+/// The table for integers, where the keys are such, no NULL has to be found, and there is room for the bits: hashes may
+/// need less.
 fn ranked(keys: &[ArrayRef], nulls_equal: bool, held: &MemoryReservation) -> Result<Option<Ranked>> {
     let Some(keys) = integers(keys)?.filter(|keys| !nulls_equal || keys.null_count() == 0) else {
         return Ok(None);
@@ -111,8 +112,8 @@ fn ranked(keys: &[ArrayRef], nulls_equal: bool, held: &MemoryReservation) -> Res
     let Some(range) = Range::of(&keys) else {
         return Ok(None);
     };
-    held.try_grow(range.bytes(keys.len()))?;
-    Ok(Some(Ranked::build(&keys, range)))
+    let fits = held.try_grow(range.bytes(keys.len())).is_ok();
+    Ok(fits.then(|| Ranked::build(&keys, range)))
 }
 
 async fn fill(keys: &[ArrayRef], shards: usize, nulls_equal: bool) -> Result<Vec<Shard>> {

@@ -18,8 +18,7 @@ use super::rolling::{RollingWriter, WrittenFile};
 const MOST_WAITING: usize = 2;
 
 /// Writes rows that share their partition values.
-pub(in crate::write) struct BackgroundWriter {
-    layout: Arc<FileLayout>,
+pub(super) struct BackgroundWriter {
     steps: mpsc::Sender<Step>,
     /// Gone once it has failed.
     task: Option<SpawnedTask<Result<Vec<WrittenFile>>>>,
@@ -42,26 +41,19 @@ struct Held {
 
 impl BackgroundWriter {
     /// A writer for the partition with these values, in the order of the layout's partition columns.
-    pub(in crate::write) fn new(
+    pub(super) fn new(
         layout: Arc<FileLayout>,
         files: Arc<StatementFiles>,
         partition_values: HashMap<String, Option<String>>,
     ) -> Self {
         let (steps, received) = mpsc::channel(MOST_WAITING);
         let held = Arc::new(Held::default());
-        let writer = RollingWriter::new(Arc::clone(&layout), files, partition_values);
+        let writer = RollingWriter::new(layout, files, partition_values);
         Self {
-            layout,
             steps,
             task: Some(SpawnedTask::spawn(work(writer, received, Arc::clone(&held)))),
             held,
         }
-    }
-
-    /// Writes the rows of `batch`, which has the layout's schema; its partition columns are not looked at.
-    pub(in crate::write) async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let stored = self.layout.stored_columns(batch)?;
-        self.write_stored(stored).await
     }
 
     /// Writes the rows of `batch`, which has the schema of the layout's files (no partition columns).
@@ -75,12 +67,12 @@ impl BackgroundWriter {
     }
 
     /// Bytes held in memory.
-    pub(in crate::write) fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         self.held.waiting.load(Ordering::Relaxed) + self.held.encoded.load(Ordering::Relaxed)
     }
 
     /// Ends the current row group, so that its bytes leave memory.
-    pub(in crate::write) async fn flush(&mut self) -> Result<()> {
+    pub(super) async fn flush(&mut self) -> Result<()> {
         let (done, flushed) = oneshot::channel();
         let sent = self.steps.send(Step::Flush(done)).await;
         if sent.is_err() || flushed.await.is_err() {
@@ -90,7 +82,7 @@ impl BackgroundWriter {
     }
 
     /// Ends the last file.
-    pub(in crate::write) async fn close(self) -> Result<Vec<WrittenFile>> {
+    pub(super) async fn close(self) -> Result<Vec<WrittenFile>> {
         drop(self.steps);
         finished(self.task).await
     }

@@ -14,10 +14,9 @@ mod spliced;
 mod stats;
 mod table;
 
-pub(super) use background::BackgroundWriter;
 pub(super) use layout::{FileLayout, conform, rows_size};
 pub(super) use ledger::{OpenFile, StatementFiles};
 pub(super) use original::Original;
-pub(super) use rolling::WrittenFile;
+pub(super) use rolling::{RollingWriter, WrittenFile};
 pub(super) use spliced::SplicedFile;
 pub(super) use table::TableWriter;

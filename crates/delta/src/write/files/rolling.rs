@@ -64,7 +64,7 @@ fn signed(size: u64) -> Result<i64> {
 }
 
 /// Writes rows that share their partition values.
-pub(super) struct RollingWriter {
+pub(in crate::write) struct RollingWriter {
     layout: Arc<FileLayout>,
     files: Arc<StatementFiles>,
     folder: Vec<String>,
@@ -83,7 +83,7 @@ struct CurrentFile {
 
 impl RollingWriter {
     /// A writer for the partition with these values, in the order of the layout's partition columns.
-    pub(super) fn new(
+    pub(in crate::write) fn new(
         layout: Arc<FileLayout>,
         files: Arc<StatementFiles>,
         partition_values: HashMap<String, Option<String>>,
@@ -112,6 +112,12 @@ impl RollingWriter {
             offset += rows;
         }
         Ok(())
+    }
+
+    /// Writes the rows of `batch`, which has the layout's schema; its partition columns are not looked at.
+    pub(in crate::write) async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let stored = self.layout.stored_columns(batch)?;
+        self.write_stored(&stored).await
     }
 
     /// Few rows at once where the target is small or rows are wide: a file shall not miss its size by much.
@@ -146,12 +152,12 @@ impl RollingWriter {
     }
 
     /// Bytes held in memory.
-    pub(super) fn memory(&self) -> usize {
+    pub(in crate::write) fn memory(&self) -> usize {
         self.current.as_ref().map_or(0, |file| file.writer.memory_size())
     }
 
     /// Ends the current row group, so that its bytes leave memory.
-    pub(super) async fn flush(&mut self) -> Result<()> {
+    pub(in crate::write) async fn flush(&mut self) -> Result<()> {
         match &mut self.current {
             Some(file) => file.writer.flush().await.map_err(parquet_error),
             None => Ok(()),
@@ -159,7 +165,7 @@ impl RollingWriter {
     }
 
     /// Ends the last file.
-    pub(super) async fn close(mut self) -> Result<Vec<WrittenFile>> {
+    pub(in crate::write) async fn close(mut self) -> Result<Vec<WrittenFile>> {
         self.finish_current().await?;
         Ok(self.finished)
     }

@@ -16,7 +16,7 @@ use roaring::RoaringTreemap;
 use crate::scan::{ScanDesc, rewrite_scan};
 use crate::table::FileTask;
 
-use super::super::files::{BackgroundWriter, WrittenFile, conform};
+use super::super::files::{RollingWriter, WrittenFile, conform};
 use super::super::job::LoadJob;
 use super::lost_mark;
 use super::splice::splice;
@@ -44,7 +44,8 @@ pub(in crate::write) async fn rewrite(
     }
     let mut held = MemoryConsumer::new("ApplyPositionsExec encoders").register(context.memory_pool());
     let values = task.raw_partition_values.clone();
-    let mut writer = BackgroundWriter::new(Arc::clone(&job.data), Arc::clone(&job.files), values);
+    // Not in the background: files keep all threads busy, and rows are encoded best by the thread that has decoded them.
+    let mut writer = RollingWriter::new(Arc::clone(&job.data), Arc::clone(&job.files), values);
     let mut rest = Survivors::new(marked.clone());
     let mut rows = rewrite_scan(desc, task, context)?;
     while let Some(batch) = rows.next().await {
@@ -66,7 +67,7 @@ fn every_row_is_marked(task: &FileTask, marked: &RoaringTreemap) -> bool {
         .is_some_and(|rows| rows.checked_sub(deleted) == Some(marked.len()))
 }
 
-async fn account(writer: &mut BackgroundWriter, held: &mut MemoryReservation) -> Result<()> {
+async fn account(writer: &mut RollingWriter, held: &mut MemoryReservation) -> Result<()> {
     if held.try_resize(writer.memory()).is_err() {
         writer.flush().await?;
         held.resize(writer.memory());
