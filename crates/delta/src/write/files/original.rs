@@ -25,12 +25,16 @@ pub(in crate::write) struct Original {
 }
 
 impl Original {
-    /// Whether its row groups can stand in a file of `layout` as they are: the columns are stored the same way, and everything that belongs to a column can be found.
+    /// Whether its row groups can stand in a file of `layout` as they are: the columns are stored the same way, and
+    /// everything that belongs to a column can be found.
     pub(in crate::write) fn fits(&self, layout: &FileLayout) -> Result<bool> {
         let wanted = parquet_schema(layout)?;
         let given = self.metadata.file_metadata().schema_descr();
         let copyable = |column: &ColumnChunkMetaData| {
-            column.file_path().is_none()
+            // Statistics of the old kind are of doubtful order; readers know by the writer's name which ones to trust.
+            let trusted = column.statistics().is_none_or(|s| !s.is_min_max_deprecated());
+            trusted
+                && column.file_path().is_none()
                 && (column.bloom_filter_offset().is_none() || column.bloom_filter_length().is_some())
         };
         let groups = self.metadata.row_groups();
