@@ -16,15 +16,6 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 /// The property's name.
 pub const KEYS: &str = "alluvium.keys";
 
-/// The property's value for the columns `names`.
-pub fn key_list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let spelled = |name: &'a str| match name.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
-        true => Ident::new(name).to_string(),
-        false => Ident::with_quote('"', name).to_string(),
-    };
-    names.into_iter().map(spelled).collect::<Vec<_>>().join(", ")
-}
-
 /// Where the columns that the property names are in `schema`. None where it is not set, or empty.
 ///
 /// # Errors
@@ -123,9 +114,6 @@ mod tests {
         assert_eq!(found("ID").unwrap(), [0]);
         assert_eq!(found(" \"Line\"\"no\" , id").unwrap(), [1, 0]);
         assert_eq!(found(" ").unwrap(), [0; 0]);
-        let text = key_list(["Line\"no", "id"]);
-        assert_eq!(text, "\"Line\"\"no\", id");
-        assert_eq!(found(&text).unwrap(), [1, 0]);
     }
 
     #[test]

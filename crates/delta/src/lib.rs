@@ -11,7 +11,7 @@ mod storable;
 pub mod table;
 pub mod write;
 
-pub use keys::{KEYS, key_columns, key_list};
+pub use keys::{KEYS, key_columns};
 pub use options::LoadOptions;
 pub use provider::DeltaTable;
 pub use scan::TargetScan;

@@ -1,13 +1,12 @@
 //! The last steps: the change stream's columns in order, `RETURNING`, and the load node with everything the commit
 //! must know.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alluvium_core::syntax::{Common, Dedup, KeyValue, Keys, OnEmpty};
 use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_delta::write::{CommitOperation, LoadNode, LoadSpec, LoadTarget, OperationKind};
-use alluvium_delta::{KEYS, key_list};
 use alluvium_exec::columns as internal;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -17,7 +16,7 @@ use super::columns::Columns;
 use super::control::extension;
 use super::expr::{bare, col};
 use super::returning::{Returning, visible};
-use super::source::{SourceRows, ident_name};
+use super::source::SourceRows;
 use super::target::TargetTable;
 
 /// What happens to each joined row.
@@ -80,7 +79,7 @@ impl Finish<'_> {
                 (plan, Some(returning.schema))
             }
         };
-        let mut spec = LoadSpec::new(self.statement, self.load_target(state));
+        let mut spec = LoadSpec::new(self.statement, self.load_target());
         spec.on_empty = match self.common.on_empty.unwrap_or_default() {
             // An empty source creates no table, so that there is nothing to carry on with.
             OnEmpty::Apply if self.table.base.is_none() => OnEmpty::Skip,
@@ -197,27 +196,16 @@ impl Finish<'_> {
         Ok((plan, returning))
     }
 
-    fn load_target(&self, state: &SessionState) -> LoadTarget {
+    fn load_target(&self) -> LoadTarget {
         LoadTarget {
             name: self.table.name.clone(),
             handle: Arc::clone(&self.table.handle),
             base: self.table.base.clone(),
             schema: Arc::clone(&self.columns.schema),
             partition_columns: self.table.partition_columns.clone(),
-            properties: self.new_properties(state),
+            properties: self.table.properties.clone(),
             evolved: self.columns.evolved,
         }
-    }
-
-    /// The properties of a table that is created: it remembers its keys, unless `TBLPROPERTIES` say otherwise.
-    fn new_properties(&self, state: &SessionState) -> HashMap<String, String> {
-        let mut properties = self.table.properties.clone();
-        if let Some(keys) = &self.common.keys {
-            let names: Vec<String> = keys.columns.iter().map(|ident| ident_name(state, ident)).collect();
-            let text = || key_list(names.iter().map(String::as_str));
-            properties.entry(KEYS.to_owned()).or_insert_with(text);
-        }
-        properties
     }
 
     /// The clauses as the history shows them. Row values never appear here.
