@@ -70,7 +70,7 @@ fn rows_are_sorted_within_the_limit() {
             &format!("CREATE TABLE t (id BIGINT, v STRING) {keys}"),
             "INSERT INTO t",
             &format!("CREATE TABLE made {keys} AS"),
-            "INSERT ONLY INTO loaded KEYS (id) CREATE IF NOT EXISTS TBLPROPERTIES ('alluvium.keys' = 'id')",
+            "INSERT ONLY INTO loaded CREATE IF NOT EXISTS TBLPROPERTIES ('alluvium.keys' = 'id') KEYS (id)",
         ] {
             let source = if load.ends_with("'id')") { "" } else { &source };
             let outcome = session.execute(&format!("{load} {source}")).await;
