@@ -11,12 +11,16 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use datafusion::datasource::MemTable;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use datafusion::parquet::bloom_filter::Sbbf;
 use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::parquet::schema::types::ColumnPath;
+use datafusion::prelude::SessionContext;
 
 use crate::write_support::*;
 
@@ -105,6 +109,10 @@ async fn row(table: &Table, sql: &str) -> String {
 }
 
 async fn delete_ids(table: &Table, ids: &[i64]) {
+    delete_within(&session(2), table, ids).await;
+}
+
+async fn delete_within(session: &SessionContext, table: &Table, ids: &[i64]) {
     let at = table.positions().await;
     let (files, rows): (Vec<u32>, Vec<i64>) = ids.iter().map(|id| at[id]).unzip();
     let mut columns: Vec<(String, ArrayRef)> = schema()
@@ -121,7 +129,7 @@ async fn delete_ids(table: &Table, ids: &[i64]) {
     let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, c)| (name, c, true)));
     let batch = batch.unwrap();
     let changes = MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap();
-    load(&session(2), table.spec().await, changes).await.unwrap();
+    load(session, table.spec().await, changes).await.unwrap();
 }
 
 #[tokio::test]
@@ -180,6 +188,19 @@ async fn row_groups_that_lose_every_row_are_left_out() {
         row(&table, "SELECT count(*), max(id) FROM t").await,
         format!("{},998", ROWS - 102)
     );
+}
+
+#[tokio::test]
+async fn without_room_for_a_row_group_the_file_is_encoded_instead() {
+    let table = table().await;
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(1500)));
+    let state = SessionStateBuilder::new_from_existing(session(1).state())
+        .with_runtime_env(runtime.build_arc().unwrap())
+        .build();
+    delete_within(&SessionContext::new_with_state(state), &table, &[250]).await;
+    let new = metadata(&added(&table, 2));
+    assert_eq!(new.file_metadata().num_rows(), ROWS - 1);
+    assert_ne!(new.row_group(0).num_rows(), GROUP, "the first row group was copied");
 }
 
 #[tokio::test]

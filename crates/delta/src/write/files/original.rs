@@ -16,7 +16,8 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
 use super::layout::FileLayout;
-use super::spliced::{parquet_error, parquet_schema};
+use super::rolling::parquet_error;
+use super::spliced::parquet_schema;
 
 /// The file whose row groups are copied.
 pub(in crate::write) struct Original {
@@ -41,9 +42,13 @@ impl Original {
         Ok(wanted.root_schema().get_fields() == given.root_schema().get_fields()
             && groups.iter().all(|group| group.columns().iter().all(copyable)))
     }
-}
 
-impl Original {
+    /// The bytes of the largest row group.
+    pub(in crate::write) fn largest_group(&self) -> usize {
+        let sizes = self.metadata.row_groups().iter().map(|group| group.compressed_size());
+        usize::try_from(sizes.max().unwrap_or(0)).unwrap_or(usize::MAX)
+    }
+
     /// `properties` with a dictionary for those columns that have one already.
     pub(super) fn encodings(&self, properties: &WriterProperties) -> WriterProperties {
         let mut builder = properties.clone().into_builder();

@@ -220,6 +220,6 @@ impl CurrentFile {
     }
 }
 
-fn parquet_error(e: ParquetError) -> LoadError {
+pub(super) fn parquet_error(e: ParquetError) -> LoadError {
     LoadError::from(DataFusionError::from(e))
 }

@@ -8,7 +8,6 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::DataFusionError;
 use datafusion::parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use datafusion::parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
-use datafusion::parquet::errors::ParquetError;
 use datafusion::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use datafusion::parquet::schema::types::SchemaDescriptor;
 use object_store::buffered::BufWriter;
@@ -19,7 +18,7 @@ use super::layout::FileLayout;
 use super::ledger::{OpenFile, StatementFiles};
 use super::original::Original;
 use super::partition::folder;
-use super::rolling::WrittenFile;
+use super::rolling::{WrittenFile, parquet_error};
 use super::stats::statistics;
 
 pub(super) fn parquet_schema(layout: &FileLayout) -> Result<SchemaDescriptor> {
@@ -161,10 +160,6 @@ impl NewRowGroup {
     pub(in crate::write) fn memory(&self) -> usize {
         self.0.iter().map(ArrowColumnWriter::memory_size).sum()
     }
-}
-
-pub(super) fn parquet_error(e: ParquetError) -> LoadError {
-    LoadError::from(DataFusionError::from(e))
 }
 
 fn io_error(e: std::io::Error) -> LoadError {

@@ -33,7 +33,7 @@ impl Group {
 }
 
 /// Writes the rows of `task` that are not in `marked`, in their order, and copies what it can. `None`: nothing can be
-/// copied, or not safely.
+/// copied, or not safely, or a row group has no room in memory, while a file that is encoded can end one early.
 pub(super) async fn splice(
     job: &LoadJob,
     desc: &ScanDesc,
@@ -56,6 +56,10 @@ pub(super) async fn splice(
     if groups.iter().all(|group| group.marked > 0) || !original.fits(&job.data)? {
         return Ok(None);
     }
+    let held = MemoryConsumer::new("ApplyPositionsExec row group").register(context.memory_pool());
+    if held.try_grow(original.largest_group()).is_err() {
+        return Ok(None);
+    }
     let mut splicing = Splicing {
         file: begin(job, desc, task, &original)?,
         job,
@@ -64,11 +68,11 @@ pub(super) async fn splice(
         original,
         rest: Survivors::new(partly(&groups, marked)),
         context,
-        held: MemoryConsumer::new("ApplyPositionsExec row group").register(context.memory_pool()),
+        held,
     };
     for group in groups.iter().filter(|group| !group.is_gone()) {
         match group.marked {
-            0 => splicing.copy(group).await?,
+            0 => splicing.file.copy(&splicing.original, group.number).await?,
             _ => splicing.encode(group).await?,
         }
     }
@@ -124,16 +128,11 @@ struct Splicing<'a> {
 }
 
 impl Splicing<'_> {
-    async fn copy(&mut self, group: &Group) -> Result<()> {
-        let bytes = self.metadata(group)?.compressed_size();
-        self.held.try_resize(usize::try_from(bytes).unwrap_or(usize::MAX))?;
-        self.file.copy(&self.original, group.number).await?;
-        self.held.free();
-        Ok(())
-    }
-
+    /// What is kept of a row group is encoded into no more than it was, but for what the encoders hold beside it.
     async fn encode(&mut self, group: &Group) -> Result<()> {
-        let start = self.metadata(group)?.column(0).byte_range().0;
+        let metadata = self.original.metadata.row_groups().get(group.number);
+        let metadata = metadata.ok_or_else(|| LoadError::internal("a row group is gone"))?;
+        let start = metadata.column(0).byte_range().0;
         let start = i64::try_from(start).map_err(|_| LoadError::internal("a file of eight exabytes"))?;
         let mut rows = row_group_scan(self.desc, self.task, start, self.context)?;
         let mut target = self.file.new_row_group()?;
@@ -141,16 +140,9 @@ impl Splicing<'_> {
             if let Some(kept) = self.rest.of(&batch?)? {
                 let kept = as_target(&kept, &self.job.data.schema)?;
                 self.file.write(&mut target, &kept)?;
-                self.held.try_resize(target.memory())?;
+                self.held.resize(target.memory().max(self.original.largest_group()));
             }
         }
-        self.file.end(target).await?;
-        self.held.free();
-        Ok(())
-    }
-
-    fn metadata(&self, group: &Group) -> Result<&RowGroupMetaData> {
-        let group = self.original.metadata.row_groups().get(group.number);
-        group.ok_or_else(|| LoadError::internal("a row group is gone"))
+        self.file.end(target).await
     }
 }
