@@ -214,9 +214,13 @@ impl ApplyTask {
             rewrites.spawn(self.rewrite(file, task.clone(), positions, Arc::clone(&desc)));
         }
         rows.extend(vectors.finish().await?);
-        for (file, written) in all(rewrites).await? {
+        for (file, (new, written)) in all(rewrites).await? {
+            counts.copied += written
+                .iter()
+                .map(|written| written.rows)
+                .sum::<u64>()
+                .saturating_sub(new);
             for written in written {
-                counts.copied += written.rows;
                 counts.bytes += written.size;
                 rows.push(ActionRow::Add(written.add_action()?));
             }
@@ -237,7 +241,7 @@ impl ApplyTask {
         task: FileTask,
         positions: RoaringTreemap,
         desc: Arc<ScanDesc>,
-    ) -> impl Future<Output = Result<(u32, Vec<WrittenFile>)>> + Send + 'static {
+    ) -> impl Future<Output = Result<Rewritten>> + Send + 'static {
         let (job, context, permits) = (
             Arc::clone(&self.job),
             Arc::clone(&self.context),
@@ -245,13 +249,22 @@ impl ApplyTask {
         );
         async move {
             let _turn = permits.acquire_owned().await;
-            Ok((file, rewrite(&job, &desc, &task, &positions, &context).await?))
+            let new = job
+                .versions
+                .as_ref()
+                .map(|versions| versions.of(file))
+                .unwrap_or_default();
+            let written = rewrite(&job, &desc, &task, &positions, &new, &context).await?;
+            Ok((file, (u64::try_from(new.len()).unwrap_or(0), written)))
         }
     }
 }
 
+/// A file that was written again, how many new versions it was given, and what it has become.
+type Rewritten = (u32, (u64, Vec<WrittenFile>));
+
 /// What all tasks give back, in the order of the files. The first error ends the others.
-async fn all(mut rewrites: JoinSet<Result<(u32, Vec<WrittenFile>)>>) -> Result<Vec<(u32, Vec<WrittenFile>)>> {
+async fn all(mut rewrites: JoinSet<Result<Rewritten>>) -> Result<Vec<Rewritten>> {
     let mut written = Vec::new();
     while let Some(done) = rewrites.join_next().await {
         let done = done.map_err(|e| LoadError::internal(format!("a file was not written again: {e}")))?;

@@ -124,6 +124,17 @@ impl Changes<'_> {
             })
     }
 
+    /// The file and the position of the stored row that each of the rows `choice` is a new version of.
+    pub(super) fn places(&self, choice: &Choice) -> Vec<Option<(u32, u64)>> {
+        let rows = 0..self.actions.len();
+        let place = |row: usize| {
+            let position = u64::try_from(self.rows.value(row)).ok()?;
+            let known = self.files.is_valid(row) && self.rows.is_valid(row);
+            (known && self.actions.value(row) == action::UPDATE).then(|| (self.files.value(row), position))
+        };
+        rows.filter(|row| choice.has(*row)).map(place).collect()
+    }
+
     /// The rows `choice` of the columns `indices`.
     pub(super) fn columns(&self, indices: &[usize], choice: &Choice) -> Result<Vec<ArrayRef>> {
         indices
@@ -162,6 +173,14 @@ impl Choice {
         match self {
             Self::None => 0,
             Self::All(rows) | Self::Some(_, rows) => *rows,
+        }
+    }
+
+    fn has(&self, row: usize) -> bool {
+        match self {
+            Self::None => false,
+            Self::All(_) => true,
+            Self::Some(mask, _) => mask.value(row),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use alluvium_core::{LoadError, Result, SqlState};
 use alluvium_exec::action;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
-use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::compute::{SortOptions, filter_record_batch, not};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DfResult;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -296,7 +296,29 @@ impl WriteTask {
         let results = changes.columns(&self.columns.checks, &choice)?;
         require_checks(self.job.table(), &self.checks, &results, &columns, schema)?;
         self.rows_written.add(choice.rows());
-        self.data.write(conform(columns, choice.rows(), schema)?).await
+        let rows = conform(columns, choice.rows(), schema)?;
+        let rest = self.keep_versions(changes.places(&choice), rows)?;
+        if rest.num_rows() == 0 {
+            return Ok(());
+        }
+        self.data.write(rest).await
+    }
+
+    /// Keeps the rows that are new versions of stored ones, as long as there is room; the others are given back.
+    fn keep_versions(&self, places: Vec<Option<(u32, u64)>>, rows: RecordBatch) -> Result<RecordBatch> {
+        let Some(versions) = &self.job.versions else {
+            return Ok(rows);
+        };
+        let kept: BooleanArray = places.iter().map(|place| Some(place.is_some())).collect();
+        let places: Vec<(u32, u64)> = places.into_iter().flatten().collect();
+        if places.is_empty() {
+            return Ok(rows);
+        }
+        let new = filter_record_batch(&rows, &kept)?;
+        match versions.keep(&new, &places, self.context.memory_pool()) {
+            true => Ok(filter_record_batch(&rows, &not(&kept)?)?),
+            false => Ok(rows),
+        }
     }
 
     /// What the change data feed shows: new rows, rows that are gone, and updated rows before and after.

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::create::check_new_table;
 use super::files::{FileLayout, StatementFiles};
+use super::positions::versions::NewVersions;
 use super::spec::LoadSpec;
 
 /// One run of a load. Made when the physical plan is made, because a logical plan may be run many times.
@@ -23,6 +24,8 @@ pub(super) struct LoadJob {
     pub(super) data: Arc<FileLayout>,
     /// How change data files look, when there are any.
     pub(super) change: Option<Arc<FileLayout>>,
+    /// Where new versions of stored rows wait for the files they belong to; `None` where they always go to new files.
+    pub(super) versions: Option<NewVersions>,
 }
 
 impl LoadJob {
@@ -51,6 +54,7 @@ impl LoadJob {
         Ok(Arc::new(Self {
             files: StatementFiles::new(log_store.object_store(Some(statement)), statement),
             change: spec.change_data.then(|| data.change_data().map(Arc::new)).transpose()?,
+            versions: stays_in_place(&spec, &data).then(NewVersions::default),
             data: Arc::new(data),
             statement,
             log_store,
@@ -62,6 +66,13 @@ impl LoadJob {
     pub(super) fn table(&self) -> &str {
         &self.spec.target.name
     }
+}
+
+/// Whether new versions of stored rows can take the places of the old ones: files with such rows are written again anyway,
+/// a new version is never in another partition, and no order has to be kept.
+fn stays_in_place(spec: &LoadSpec, data: &FileLayout) -> bool {
+    let base = spec.target.base.as_ref();
+    base.is_some_and(|base| !base.deletion_vectors_enabled()) && !data.partitioned() && data.order().is_empty()
 }
 
 /// The properties of the table that is written.

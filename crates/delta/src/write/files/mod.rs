@@ -9,6 +9,7 @@ mod layout;
 mod ledger;
 mod original;
 mod partition;
+mod patch;
 mod rolling;
 mod spliced;
 mod stats;

@@ -109,12 +109,21 @@ impl Original {
 }
 
 /// Some bytes of a file, at the place where they are in it.
-pub(super) struct Part {
+pub(in crate::write) struct Part {
     start: u64,
     bytes: Bytes,
 }
 
 impl Part {
+    /// `bytes` as if they were at `start` of a file.
+    pub(super) fn new(start: u64, bytes: Bytes) -> Self {
+        Self { start, bytes }
+    }
+
+    pub(super) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
     fn from(&self, start: u64) -> ParquetResult<Bytes> {
         let skipped = start.checked_sub(self.start).and_then(|n| usize::try_from(n).ok());
         let skipped = skipped.filter(|n| *n <= self.bytes.len());

@@ -18,6 +18,7 @@ use super::layout::FileLayout;
 use super::ledger::{OpenFile, StatementFiles};
 use super::original::Original;
 use super::partition::folder;
+use super::patch::{Chunks, FreshRows};
 use super::rolling::{WrittenFile, parquet_error};
 use super::stats::statistics;
 
@@ -84,15 +85,45 @@ impl SplicedFile {
         for (column, chunk) in group.columns().iter().enumerate() {
             let bytes = original.part(&store, chunk.byte_range()).await?;
             let closed = original.closed(&store, number, column, chunk).await?;
-            chunks.push((bytes, closed));
+            chunks.push((Arc::new(bytes), closed));
         }
-        let mut copy = self.writer.next_row_group().map_err(parquet_error)?;
+        self.append(chunks).await
+    }
+
+    /// Copies row group `number` of `original` with other values in `rows`, which ascend: those of `new`, which has the
+    /// layout's schema. False, and nothing is done: that is not possible.
+    pub(in crate::write) async fn patch(
+        &mut self,
+        original: &Original,
+        number: usize,
+        rows: &[usize],
+        new: &RecordBatch,
+    ) -> Result<bool> {
+        let stored = self.layout.stored_columns(new)?;
+        let fresh = FreshRows::encode(&self.layout, &stored)?;
+        let Some(chunks) = original.patched(self.files.store(), number, rows, &fresh).await? else {
+            return Ok(false);
+        };
+        self.look_for_nan(&stored);
+        self.append(chunks).await?;
+        Ok(true)
+    }
+
+    /// Ends with a row group of these columns.
+    async fn append(&mut self, chunks: Chunks) -> Result<()> {
+        self.rows += chunks.first().map_or(0, |(_, closed)| closed.rows_written);
+        let mut group = self.writer.next_row_group().map_err(parquet_error)?;
         for (bytes, closed) in chunks {
-            copy.append_column(&bytes, closed).map_err(parquet_error)?;
+            group.append_column(bytes.as_ref(), closed).map_err(parquet_error)?;
         }
-        copy.close().map_err(parquet_error)?;
-        self.rows += u64::try_from(group.num_rows()).unwrap_or(0);
+        group.close().map_err(parquet_error)?;
         self.drain().await
+    }
+
+    fn look_for_nan(&mut self, stored: &RecordBatch) {
+        for (leaf, nan) in self.layout.leaves.iter().zip(&mut self.nan) {
+            *nan = *nan || leaf.has_nan(stored);
+        }
     }
 
     /// Begins a row group of new rows.
@@ -107,9 +138,7 @@ impl SplicedFile {
     /// Encodes the rows of `batch`, which has the layout's schema.
     pub(in crate::write) fn write(&mut self, group: &mut NewRowGroup, batch: &RecordBatch) -> Result<()> {
         let stored = self.layout.stored_columns(batch)?;
-        for (leaf, nan) in self.layout.leaves.iter().zip(&mut self.nan) {
-            *nan = *nan || leaf.has_nan(&stored);
-        }
+        self.look_for_nan(&stored);
         self.rows += u64::try_from(stored.num_rows()).unwrap_or(0);
         let mut writers = group.0.iter_mut();
         for (field, column) in self.layout.file_schema.fields().iter().zip(stored.columns()) {

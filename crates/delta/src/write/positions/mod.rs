@@ -4,6 +4,7 @@
 pub(super) mod rewrite;
 mod splice;
 pub(super) mod vector;
+pub(super) mod versions;
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Copy-on-write: a file with marked rows is written again without them.
+//! Copy-on-write: a file with marked rows is written again without them, or with their new versions.
 
 use std::sync::Arc;
 
@@ -20,13 +20,16 @@ use super::super::files::{RollingWriter, WrittenFile, conform};
 use super::super::job::LoadJob;
 use super::lost_mark;
 use super::splice::splice;
+use super::versions::FileVersions;
 
-/// Writes the rows of `task` that are not in `marked`, in their order. No file when none are left.
+/// Writes the rows of `task` that are not in `marked`, in their order, and the `new` versions of those that are. No file
+/// when there are none.
 pub(in crate::write) async fn rewrite(
     job: &LoadJob,
     desc: &ScanDesc,
     task: &FileTask,
     marked: &RoaringTreemap,
+    new: &FileVersions,
     context: &Arc<TaskContext>,
 ) -> Result<Vec<WrittenFile>> {
     if !task.removable {
@@ -36,10 +39,10 @@ pub(in crate::write) async fn rewrite(
         ))
         .hint("Another engine wrote the path in an unusual way: run OPTIMIZE there once."));
     }
-    if every_row_is_marked(task, marked) {
+    if every_row_is_marked(task, marked) && new.len() == 0 {
         return Ok(Vec::new());
     }
-    if let Some(spliced) = splice(job, desc, task, marked, context).await? {
+    if let Some(spliced) = splice(job, desc, task, marked, new, context).await? {
         return Ok(vec![spliced]);
     }
     let mut held = MemoryConsumer::new("ApplyPositionsExec encoders").register(context.memory_pool());
@@ -55,6 +58,9 @@ pub(in crate::write) async fn rewrite(
         }
     }
     rest.done(job.table())?;
+    if let Some(new) = new.rows(&(0..u64::MAX))? {
+        writer.write(&new).await?;
+    }
     writer.close().await
 }
 

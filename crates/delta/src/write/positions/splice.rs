@@ -1,9 +1,11 @@
-//! Copy-on-write where only some row groups of a file have marked rows: the others are copied as they are.
+//! Copy-on-write where row groups of a file can stay nearly as they are: those without marked rows are copied, those whose
+//! marked rows all have new versions get them in place. The others are encoded.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use alluvium_core::{LoadError, Result};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::stats::Precision;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -18,34 +20,48 @@ use super::super::files::{Original, SplicedFile, WrittenFile};
 use super::super::job::LoadJob;
 use super::lost_mark;
 use super::rewrite::{Survivors, as_target};
+use super::versions::FileVersions;
 
 /// A row group and its rows in the file.
 struct Group {
     number: usize,
     rows: Range<u64>,
     marked: u64,
+    /// New versions of its rows.
+    new: u64,
 }
 
 impl Group {
+    fn keeps_rows(&self) -> bool {
+        self.marked < self.rows.end - self.rows.start
+    }
+
     fn is_gone(&self) -> bool {
-        self.marked == self.rows.end - self.rows.start
+        !self.keeps_rows() && self.new == 0
+    }
+
+    /// Whether it keeps all its rows, perhaps as new versions.
+    fn is_whole(&self) -> bool {
+        self.marked == self.new
     }
 }
 
-/// Writes the rows of `task` that are not in `marked`, in their order, and copies what it can. `None`: nothing can be
-/// copied, or not safely, or a row group has no room in memory, while a file that is encoded can end one early.
+/// Writes the rows of `task` that are not in `marked`, in their order, with the `new` versions of those that are, and copies
+/// what it can. `None`: nothing can be copied, or not safely, or a row group has no room in memory, while a file that is
+/// encoded can end one early.
 pub(super) async fn splice(
     job: &LoadJob,
     desc: &ScanDesc,
     task: &FileTask,
     marked: &RoaringTreemap,
+    new: &FileVersions,
     context: &Arc<TaskContext>,
 ) -> Result<Option<WrittenFile>> {
     if task.deletion_vector.is_some() {
         return Ok(None);
     }
     let metadata = footer(job.files.store().as_ref(), job.table(), task, PageIndexPolicy::Optional).await?;
-    let groups = groups(metadata.row_groups(), marked);
+    let groups = groups(metadata.row_groups(), marked, new);
     if marked.max() >= groups.last().map(|group| group.rows.end) {
         return Err(lost_mark());
     }
@@ -53,31 +69,27 @@ pub(super) async fn splice(
         path: task.store_path(),
         metadata,
     };
-    if groups.iter().all(|group| group.marked > 0) || !original.fits(&job.data)? {
+    let stays = |group: &Group| group.is_whole() && (group.marked == 0 || original.patchable(group.number));
+    if !groups.iter().any(stays) || !original.fits(&job.data)? {
         return Ok(None);
     }
     let held = MemoryConsumer::new("ApplyPositionsExec row group").register(context.memory_pool());
-    if held.try_grow(original.largest_group()).is_err() {
+    // A patched row group stands beside the one it was.
+    if held.try_grow(original.largest_group().saturating_mul(2)).is_err() {
         return Ok(None);
     }
-    let mut splicing = Splicing {
+    let splicing = Splicing {
         file: begin(job, desc, task, &original)?,
         job,
         desc,
         task,
         original,
-        rest: Survivors::new(partly(&groups, marked)),
+        marked,
+        new,
         context,
         held,
     };
-    for group in groups.iter().filter(|group| !group.is_gone()) {
-        match group.marked {
-            0 => splicing.file.copy(&splicing.original, group.number).await?,
-            _ => splicing.encode(group).await?,
-        }
-    }
-    splicing.rest.done(job.table())?;
-    splicing.file.finish().await.map(Some)
+    splicing.run(&groups).await.map(Some)
 }
 
 /// Begins the new file.
@@ -92,7 +104,7 @@ fn begin(job: &LoadJob, desc: &ScanDesc, task: &FileTask, original: &Original) -
     SplicedFile::create(&job.data, &job.files, values, original, bounded)
 }
 
-fn groups(metadata: &[RowGroupMetaData], marked: &RoaringTreemap) -> Vec<Group> {
+fn groups(metadata: &[RowGroupMetaData], marked: &RoaringTreemap, new: &FileVersions) -> Vec<Group> {
     let up_to = |row: u64| row.checked_sub(1).map_or(0, |last| marked.rank(last));
     let mut next = 0_u64;
     let group = |(number, group): (usize, &RowGroupMetaData)| {
@@ -101,19 +113,11 @@ fn groups(metadata: &[RowGroupMetaData], marked: &RoaringTreemap) -> Vec<Group> 
         Group {
             number,
             marked: up_to(rows.end) - up_to(rows.start),
+            new: u64::try_from(new.positions(&rows).count()).unwrap_or(0),
             rows,
         }
     };
     metadata.iter().enumerate().map(group).collect()
-}
-
-/// The marks in row groups that keep some rows.
-fn partly(groups: &[Group], marked: &RoaringTreemap) -> RoaringTreemap {
-    let mut partly = marked.clone();
-    for group in groups.iter().filter(|group| group.is_gone()) {
-        partly.remove_range(group.rows.clone());
-    }
-    partly
 }
 
 struct Splicing<'a> {
@@ -121,13 +125,49 @@ struct Splicing<'a> {
     desc: &'a ScanDesc,
     task: &'a FileTask,
     original: Original,
-    rest: Survivors,
+    marked: &'a RoaringTreemap,
+    new: &'a FileVersions,
     file: SplicedFile,
     context: &'a Arc<TaskContext>,
     held: MemoryReservation,
 }
 
 impl Splicing<'_> {
+    async fn run(mut self, groups: &[Group]) -> Result<WrittenFile> {
+        // New versions that found no room in place.
+        let mut moved = Vec::new();
+        for group in groups.iter().filter(|group| !group.is_gone()) {
+            if group.marked == 0 {
+                self.file.copy(&self.original, group.number).await?;
+                continue;
+            }
+            let new = self.new.rows(&group.rows)?;
+            if let Some(new) = &new
+                && group.is_whole()
+                && self.patch(group, new).await?
+            {
+                continue;
+            }
+            if group.keeps_rows() {
+                self.encode(group).await?;
+            }
+            moved.extend(new);
+        }
+        self.append(&moved).await?;
+        self.file.finish().await
+    }
+
+    /// Puts new versions into a row group, if that can be done.
+    async fn patch(&mut self, group: &Group, new: &RecordBatch) -> Result<bool> {
+        if !self.original.patchable(group.number) {
+            return Ok(false);
+        }
+        let positions = self.new.positions(&group.rows);
+        let within = positions.map(|position| usize::try_from(position - group.rows.start).unwrap_or(usize::MAX));
+        let within: Vec<usize> = within.collect();
+        self.file.patch(&self.original, group.number, &within, new).await
+    }
+
     /// What is kept of a row group is encoded into no more than it was, but for what the encoders hold beside it.
     async fn encode(&mut self, group: &Group) -> Result<()> {
         let metadata = self.original.metadata.row_groups().get(group.number);
@@ -135,13 +175,35 @@ impl Splicing<'_> {
         let start = metadata.column(0).byte_range().0;
         let start = i64::try_from(start).map_err(|_| LoadError::internal("a file of eight exabytes"))?;
         let mut rows = row_group_scan(self.desc, self.task, start, self.context)?;
+        let mut rest = Survivors::new(self.marks(group));
         let mut target = self.file.new_row_group()?;
         while let Some(batch) = rows.next().await {
-            if let Some(kept) = self.rest.of(&batch?)? {
+            if let Some(kept) = rest.of(&batch?)? {
                 let kept = as_target(&kept, &self.job.data.schema)?;
                 self.file.write(&mut target, &kept)?;
                 self.held.resize(target.memory().max(self.original.largest_group()));
             }
+        }
+        rest.done(self.job.table())?;
+        self.file.end(target).await
+    }
+
+    /// The marks in a row group.
+    fn marks(&self, group: &Group) -> RoaringTreemap {
+        let mut marks = self.marked.clone();
+        marks.remove_range(..group.rows.start);
+        marks.remove_range(group.rows.end..);
+        marks
+    }
+
+    /// A row group of rows that have no place.
+    async fn append(&mut self, rows: &[RecordBatch]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut target = self.file.new_row_group()?;
+        for batch in rows {
+            self.file.write(&mut target, batch)?;
         }
         self.file.end(target).await
     }

@@ -1,0 +1,239 @@
+//! A column of a row group with other values in some rows: the pages of these rows are made anew, the others copied.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use alluvium_core::Result;
+use datafusion::parquet::basic::Encoding;
+use datafusion::parquet::column::page::{CompressedPage, Page, PageReader, PageWriter};
+use datafusion::parquet::column::writer::ColumnCloseResult;
+use datafusion::parquet::errors::Result as ParquetResult;
+use datafusion::parquet::file::metadata::ColumnChunkMetaData;
+use datafusion::parquet::file::page_index::offset_index::PageLocation;
+use datafusion::parquet::file::reader::ChunkReader;
+use datafusion::parquet::file::serialized_reader::SerializedPageReader;
+use datafusion::parquet::file::writer::{SerializedPageWriter, TrackedWrite};
+
+use super::super::original::Part;
+use super::super::rolling::parquet_error;
+use super::bounds::Bounds;
+use super::codec::Codec;
+use super::dictionary::Dictionary;
+use super::fresh::Fresh;
+use super::kind::Kind;
+use super::page::{Changed, Content, NewValues};
+
+/// What becomes of a chunk.
+pub(super) enum Outcome {
+    /// Nothing: all rows have the values they had.
+    Same,
+    New(Part, Box<ColumnCloseResult>),
+    /// It is stored in a way that is not known here, or would become larger than is good.
+    Unable,
+}
+
+/// Whether pages of such a chunk can be made anew, as far as its description tells.
+pub(super) fn patchable(metadata: &ColumnChunkMetaData) -> bool {
+    let known = |encoding| {
+        matches!(
+            encoding,
+            Encoding::PLAIN | Encoding::RLE | Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY
+        )
+    };
+    let statistics = metadata.statistics();
+    Kind::of(metadata.column_descr()).is_some()
+        && Codec::of(metadata.compression()).is_some()
+        && metadata.encodings().all(known)
+        && statistics.is_some_and(|statistics| statistics.null_count_opt().is_some())
+}
+
+/// Puts the values of `fresh` into `rows` of the chunk that `closed` describes.
+pub(super) fn patch(part: &Arc<Part>, closed: &ColumnCloseResult, rows: &[usize], fresh: &Fresh) -> Result<Outcome> {
+    let Some(mut patch) = Patch::begin(part, closed).map_err(parquet_error)? else {
+        return Ok(Outcome::Unable);
+    };
+    for number in 0..patch.pages.len() {
+        if patch.page(number, rows, fresh).map_err(parquet_error)?.is_none() {
+            return Ok(Outcome::Unable);
+        }
+    }
+    if !patch.changed {
+        return Ok(Outcome::Same);
+    }
+    let rows = 0..rows.len();
+    let values = rows.filter_map(|row| fresh.get(row));
+    Ok(patch.finish(values).map_err(parquet_error)?.unwrap_or(Outcome::Unable))
+}
+
+pub(super) struct Patch<'a> {
+    pub(super) part: &'a Arc<Part>,
+    pub(super) closed: &'a ColumnCloseResult,
+    pub(super) pages: &'a [PageLocation],
+    pub(super) kind: Kind,
+    pub(super) optional: bool,
+    reader: SerializedPageReader<Part>,
+    pub(super) dictionary: Option<Dictionary>,
+    pub(super) codec: Codec,
+    /// The data pages.
+    pub(super) out: TrackedWrite<Vec<u8>>,
+    pub(super) new: Vec<NewPage>,
+    changed: bool,
+    pub(super) gone: Bounds,
+    /// Bytes that the pages have become longer by, before compression.
+    pub(super) longer: i64,
+    pub(super) nulls: i64,
+}
+
+/// A page of the new chunk.
+pub(super) struct NewPage {
+    pub(super) location: PageLocation,
+    /// What is known of it, if it has changed.
+    pub(super) facts: Option<Facts>,
+}
+
+pub(super) struct Facts {
+    pub(super) bounds: Bounds,
+    pub(super) nulls: i64,
+    pub(super) rows: i64,
+}
+
+impl<'a> Patch<'a> {
+    fn begin(part: &'a Arc<Part>, closed: &'a ColumnCloseResult) -> ParquetResult<Option<Self>> {
+        let metadata = &closed.metadata;
+        let column = metadata.column_descr();
+        let (Some(index), Some(kind)) = (&closed.offset_index, Kind::of(column)) else {
+            return Ok(None);
+        };
+        let (Some(codec), pages) = (Codec::of(metadata.compression()), &index.page_locations) else {
+            return Ok(None);
+        };
+        let rows = usize::try_from(closed.rows_written).unwrap_or(usize::MAX);
+        let mut reader = SerializedPageReader::new(Arc::clone(part), metadata, rows, Some(pages.clone()))?;
+        let mut dictionary = None;
+        if pages
+            .first()
+            .is_some_and(|first| u64::try_from(first.offset) != Ok(metadata.byte_range().0))
+        {
+            let page = reader.get_next_page()?;
+            dictionary = page.and_then(|page| Dictionary::read(&page, kind));
+            if dictionary.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Self {
+            part,
+            closed,
+            pages,
+            kind,
+            optional: column.max_def_level() > 0,
+            reader,
+            dictionary,
+            codec,
+            out: TrackedWrite::new(Vec::with_capacity(part.bytes().len())),
+            new: Vec::with_capacity(pages.len()),
+            changed: false,
+            gone: Bounds::default(),
+            longer: 0,
+            nulls: 0,
+        }))
+    }
+
+    /// Goes on to the next page. `None`: it cannot be made anew.
+    fn page(&mut self, number: usize, rows: &[usize], fresh: &Fresh) -> ParquetResult<Option<()>> {
+        let Some(range) = self.rows_of(number) else {
+            return Ok(None);
+        };
+        let (from, to) = (
+            rows.partition_point(|row| *row < range.start),
+            rows.partition_point(|row| *row < range.end),
+        );
+        if from == to {
+            self.reader.skip_next_page()?;
+            return self.copy(number);
+        }
+        let mine = rows.get(from..to).unwrap_or_default().iter().enumerate();
+        let new = NewValues {
+            fresh,
+            rows: mine.map(|(nth, row)| (row - range.start, from + nth)).collect(),
+        };
+        let Some(page) = self.reader.get_next_page()? else {
+            return Ok(None);
+        };
+        let Some(content) = Content::read(&page, self.optional, self.kind) else {
+            return Ok(None);
+        };
+        match content.replace(&new, &mut self.dictionary) {
+            Some(None) => self.copy(number),
+            Some(Some(changed)) => self.write(number, &page, &content, changed),
+            None => Ok(None),
+        }
+    }
+
+    /// The rows of a page, among those of the row group.
+    fn rows_of(&self, number: usize) -> Option<std::ops::Range<usize>> {
+        let first = |page: &PageLocation| usize::try_from(page.first_row_index).ok();
+        let end = match self.pages.get(number + 1) {
+            Some(next) => first(next)?,
+            None => usize::try_from(self.closed.rows_written).ok()?,
+        };
+        Some(first(self.pages.get(number)?)?..end)
+    }
+
+    /// Copies a page as it is.
+    fn copy(&mut self, number: usize) -> ParquetResult<Option<()>> {
+        let Some(page) = self.pages.get(number) else {
+            return Ok(None);
+        };
+        let mut location = page.clone();
+        location.offset = position(self.out.bytes_written())?;
+        let length = usize::try_from(page.compressed_page_size)?;
+        self.out
+            .write_all(&self.part.get_bytes(u64::try_from(page.offset)?, length)?)?;
+        self.new.push(NewPage { location, facts: None });
+        Ok(Some(()))
+    }
+
+    fn write(&mut self, number: usize, page: &Page, was: &Content<'_>, new: Changed<'_>) -> ParquetResult<Option<()>> {
+        let Some(bytes) = new.content.put(self.dictionary.as_ref()) else {
+            return Ok(None);
+        };
+        let Some(compressed) = self.codec.compress(&bytes) else {
+            return Ok(None);
+        };
+        let compressed = Page::DataPage {
+            buf: compressed.into_owned().into(),
+            num_values: page.num_values(),
+            encoding: page.encoding(),
+            def_level_encoding: Encoding::RLE,
+            rep_level_encoding: Encoding::RLE,
+            statistics: None,
+        };
+        let mut writer = SerializedPageWriter::new(&mut self.out);
+        let written = writer.write_page(CompressedPage::new(compressed, bytes.len()))?;
+        let nulls = |content: &Content<'_>| position(content.nulls());
+        let facts = Facts {
+            bounds: new.content.bounds(self.dictionary.as_ref()),
+            nulls: nulls(&new.content)?,
+            rows: i64::from(page.num_values()),
+        };
+        self.changed = true;
+        self.longer += position(bytes.len())? - position(page.buffer().len())?;
+        self.nulls += facts.nulls - nulls(was)?;
+        self.gone = std::mem::take(&mut self.gone).with(self.kind, &new.gone);
+        let first = self.pages.get(number).map_or(0, |page| page.first_row_index);
+        self.new.push(NewPage {
+            location: PageLocation {
+                offset: i64::try_from(written.offset)?,
+                compressed_page_size: i32::try_from(written.bytes_written)?,
+                first_row_index: first,
+            },
+            facts: Some(facts),
+        });
+        Ok(Some(()))
+    }
+}
+
+/// A place in a file, as Parquet has it.
+pub(super) fn position(bytes: usize) -> ParquetResult<i64> {
+    Ok(i64::try_from(bytes)?)
+}

@@ -1,0 +1,227 @@
+//! What describes a chunk whose pages were made anew: bounds, page indexes, Bloom filter.
+
+use std::sync::Arc;
+
+use datafusion::parquet::basic::Encoding;
+use datafusion::parquet::column::page::{CompressedPage, Page, PageReader, PageWriter};
+use datafusion::parquet::column::writer::ColumnCloseResult;
+use datafusion::parquet::data_type::AsBytes;
+use datafusion::parquet::errors::Result as ParquetResult;
+use datafusion::parquet::file::metadata::ColumnIndexBuilder;
+use datafusion::parquet::file::page_index::column_index::{ColumnIndexMetaData, PrimitiveColumnIndex};
+use datafusion::parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
+use datafusion::parquet::file::reader::ChunkReader;
+use datafusion::parquet::file::serialized_reader::SerializedPageReader;
+use datafusion::parquet::file::writer::{SerializedPageWriter, TrackedWrite};
+
+use super::super::original::Part;
+use super::bounds::{Bound, Bounds};
+use super::chunk::{NewPage, Outcome, Patch, position};
+use super::page::Content;
+
+impl Patch<'_> {
+    /// The new chunk, into which `values` were put. `None`: it cannot be described.
+    pub(super) fn finish<'v>(mut self, values: impl Iterator<Item = &'v [u8]>) -> ParquetResult<Option<Outcome>> {
+        let metadata = &self.closed.metadata;
+        let known = metadata.statistics().and_then(|known| known.null_count_opt());
+        let nulls = known.and_then(|known| known.checked_add_signed(self.nulls));
+        let (Some(bounds), Some(nulls)) = (self.bounds()?, nulls) else {
+            return Ok(None);
+        };
+        let Some(statistics) = bounds.statistics(self.kind, Some(nulls)) else {
+            return Ok(None);
+        };
+        let column_index = self.column_index()?;
+        let mut bloom_filter = self.closed.bloom_filter.clone();
+        if let Some(filter) = &mut bloom_filter {
+            values.for_each(|value| filter.insert(value));
+        }
+        let start = metadata.byte_range().0;
+        let Some(mut bytes) = self.dictionary_page()? else {
+            return Ok(None);
+        };
+        let data_offset = i64::try_from(start)? + position(bytes.len())?;
+        bytes.extend_from_slice(&self.out.into_inner()?);
+        let page_locations = self.new.into_iter().map(|page| PageLocation {
+            offset: page.location.offset + data_offset,
+            ..page.location
+        });
+        let offset_index = OffsetIndexMetaData {
+            page_locations: page_locations.collect(),
+            unencoded_byte_array_data_bytes: None,
+        };
+        let metadata = metadata.clone().into_builder();
+        let metadata = metadata
+            .set_total_compressed_size(position(bytes.len())?)
+            .set_total_uncompressed_size(self.closed.metadata.uncompressed_size() + self.longer)
+            .set_data_page_offset(data_offset)
+            .set_statistics(statistics)
+            .set_unencoded_byte_array_data_bytes(None)
+            .set_definition_level_histogram(None)
+            .build()?;
+        let closed = ColumnCloseResult {
+            bytes_written: u64::try_from(bytes.len()).unwrap_or(0),
+            rows_written: self.closed.rows_written,
+            metadata,
+            bloom_filter,
+            column_index,
+            offset_index: Some(offset_index),
+        };
+        Ok(Some(Outcome::New(Part::new(start, bytes.into()), Box::new(closed))))
+    }
+
+    /// The bounds of all values. They are looked for only where the lowest or the highest may have gone.
+    fn bounds(&mut self) -> ParquetResult<Option<Bounds>> {
+        let statistics = self.closed.metadata.statistics();
+        let known = Bounds::known(statistics);
+        let facts = self.new.iter().filter_map(|page| page.facts.as_ref());
+        let changed = facts.fold(Bounds::default(), |all, facts| all.with(self.kind, &facts.bounds));
+        let nulls = statistics.and_then(|statistics| statistics.null_count_opt());
+        if nulls.is_some_and(|nulls| i64::try_from(nulls) == Ok(self.closed.metadata.num_values())) {
+            return Ok(Some(changed));
+        }
+        if self.lost(&known, &changed) {
+            return self.all_bounds(changed);
+        }
+        let (no_min, no_max) = (known.min.is_none(), known.max.is_none());
+        let mut all = known.with(self.kind, &changed);
+        all.min.take_if(|_| no_min);
+        all.max.take_if(|_| no_max);
+        Ok(Some(all))
+    }
+
+    /// Whether a bound that was exact may be no longer.
+    fn lost(&self, known: &Bounds, changed: &Bounds) -> bool {
+        let same = |a: &Bound, b: &Option<Bound>| {
+            let equal = |b: &Bound| self.kind.compare(&a.value, &b.value).is_some_and(|order| order.is_eq());
+            b.as_ref().is_some_and(equal)
+        };
+        let lost = |known: &Option<Bound>, gone: &Option<Bound>, changed: &Option<Bound>| {
+            let exact = known.as_ref().filter(|known| known.exact);
+            exact.is_some_and(|known| same(known, gone) && !same(known, changed))
+        };
+        lost(&known.min, &self.gone.min, &changed.min) || lost(&known.max, &self.gone.max, &changed.max)
+    }
+
+    /// `bounds` and those of the pages that were copied.
+    fn all_bounds(&self, mut bounds: Bounds) -> ParquetResult<Option<Bounds>> {
+        let rows = usize::try_from(self.closed.rows_written).unwrap_or(usize::MAX);
+        let metadata = &self.closed.metadata;
+        let pages = Some(self.pages.to_vec());
+        let mut reader = SerializedPageReader::new(Arc::clone(self.part), metadata, rows, pages)?;
+        if self.dictionary.is_some() {
+            reader.skip_next_page()?;
+        }
+        for page in &self.new {
+            if page.facts.is_some() {
+                reader.skip_next_page()?;
+                continue;
+            }
+            let page = reader.get_next_page()?;
+            let content = page
+                .as_ref()
+                .and_then(|page| Content::read(page, self.optional, self.kind));
+            let Some(content) = content else {
+                return Ok(None);
+            };
+            bounds = bounds.with(self.kind, &content.bounds(self.dictionary.as_ref()));
+        }
+        Ok(Some(bounds))
+    }
+
+    /// The bounds of each page; none where a page has values without bounds.
+    fn column_index(&self) -> ParquetResult<Option<ColumnIndexMetaData>> {
+        let Some(known) = &self.closed.column_index else {
+            return Ok(None);
+        };
+        let mut builder = ColumnIndexBuilder::new(self.closed.metadata.column_type());
+        for (number, page) in self.new.iter().enumerate() {
+            let Some(entry) = entry(known, number, page) else {
+                return Ok(None);
+            };
+            builder.append(entry.null_page, entry.min, entry.max, entry.nulls);
+        }
+        builder.build().map(Some)
+    }
+
+    /// The bytes before the data pages. `None`: the dictionary cannot be written.
+    fn dictionary_page(&mut self) -> ParquetResult<Option<Vec<u8>>> {
+        let Some(dictionary) = self.dictionary.take() else {
+            return Ok(Some(Vec::new()));
+        };
+        let start = self.closed.metadata.byte_range().0;
+        let before = position(dictionary.len_before())?;
+        let Some((values, count)) = dictionary.grown() else {
+            let first = self.pages.first().map_or(0, |page| page.offset);
+            let length = u64::try_from(first)?.saturating_sub(start);
+            let bytes = self.part.get_bytes(start, usize::try_from(length)?)?;
+            return Ok(Some(bytes.to_vec()));
+        };
+        let Some(compressed) = self.codec.compress(&values) else {
+            return Ok(None);
+        };
+        let page = Page::DictionaryPage {
+            buf: compressed.into_owned().into(),
+            num_values: count,
+            encoding: Encoding::PLAIN,
+            is_sorted: false,
+        };
+        let mut out = TrackedWrite::new(Vec::new());
+        SerializedPageWriter::new(&mut out).write_page(CompressedPage::new(page, values.len()))?;
+        self.longer += position(values.len())? - before;
+        out.into_inner().map(Some)
+    }
+}
+
+/// What the column index says of a page.
+struct Entry {
+    null_page: bool,
+    min: Vec<u8>,
+    max: Vec<u8>,
+    nulls: i64,
+}
+
+fn entry(known: &ColumnIndexMetaData, number: usize, page: &NewPage) -> Option<Entry> {
+    let (null_page, nulls, bounds) = match &page.facts {
+        Some(facts) => {
+            let value = |bound: &Option<Bound>| bound.as_ref().map(|bound| bound.value.clone());
+            let bounds = value(&facts.bounds.min).zip(value(&facts.bounds.max));
+            (facts.nulls == facts.rows, facts.nulls, bounds)
+        }
+        None => (
+            known.is_null_page(number),
+            known.null_count(number)?,
+            bounds_of(known, number),
+        ),
+    };
+    let (min, max) = match null_page {
+        true => (Vec::new(), Vec::new()),
+        false => bounds?,
+    };
+    Some(Entry {
+        null_page,
+        min,
+        max,
+        nulls,
+    })
+}
+
+pub(super) fn bounds_of(index: &ColumnIndexMetaData, page: usize) -> Option<(Vec<u8>, Vec<u8>)> {
+    fn of<T: AsBytes>(index: &PrimitiveColumnIndex<T>, page: usize) -> Option<(Vec<u8>, Vec<u8>)> {
+        let bytes = |value: &T| value.as_bytes().to_vec();
+        index.min_value(page).map(bytes).zip(index.max_value(page).map(bytes))
+    }
+    match index {
+        ColumnIndexMetaData::NONE => None,
+        ColumnIndexMetaData::BOOLEAN(index) => of(index, page),
+        ColumnIndexMetaData::INT32(index) => of(index, page),
+        ColumnIndexMetaData::INT64(index) => of(index, page),
+        ColumnIndexMetaData::INT96(index) => of(index, page),
+        ColumnIndexMetaData::FLOAT(index) => of(index, page),
+        ColumnIndexMetaData::DOUBLE(index) => of(index, page),
+        ColumnIndexMetaData::BYTE_ARRAY(index) | ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(index) => {
+            let value = |value: Option<&[u8]>| value.map(<[u8]>::to_vec);
+            value(index.min_value(page)).zip(value(index.max_value(page)))
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The rows of a page, and the same with other values in some of them.
+
+use std::borrow::Cow;
+
+use datafusion::parquet::basic::Encoding;
+use datafusion::parquet::column::page::Page;
+
+use super::bounds::Bounds;
+use super::dictionary::Dictionary;
+use super::fresh::Fresh;
+use super::hybrid;
+use super::kind::Kind;
+use super::values::{Flags, Texts, pack_booleans, put_text, split_levels, unpack_booleans};
+
+/// New values for some rows of a page.
+pub(super) struct NewValues<'a> {
+    pub(super) fresh: &'a Fresh,
+    /// Rows of the page, ascending, and which fresh value each is to have.
+    pub(super) rows: Vec<(usize, usize)>,
+}
+
+/// What a page holds.
+pub(super) struct Content<'a> {
+    kind: Kind,
+    rows: usize,
+    pub(super) flags: Flags,
+    values: Values<'a>,
+}
+
+/// The values of the rows that have one.
+enum Values<'a> {
+    /// As they are in a page; booleans in a byte each.
+    Plain(Cow<'a, [u8]>),
+    /// Places in the dictionary.
+    Places(Vec<u32>),
+}
+
+/// A changed page.
+pub(super) struct Changed<'a> {
+    pub(super) content: Content<'a>,
+    /// The lowest and the highest of the values that are gone.
+    pub(super) gone: Bounds,
+}
+
+impl<'a> Content<'a> {
+    /// `None`: the page is stored in a way that is not known here.
+    pub(super) fn read(page: &'a Page, optional: bool, kind: Kind) -> Option<Self> {
+        let Page::DataPage {
+            buf,
+            num_values,
+            encoding,
+            ..
+        } = page
+        else {
+            return None;
+        };
+        let rows = usize::try_from(*num_values).ok()?;
+        let (flags, bytes) = split_levels(buf, optional, rows)?;
+        let present = flags.present(0..rows);
+        let values = match (encoding, kind.width()) {
+            (Encoding::PLAIN, _) if kind == Kind::Boolean => Values::Plain(unpack_booleans(bytes, present)?.into()),
+            (Encoding::PLAIN, Some(width)) => Values::Plain(bytes.get(..present.checked_mul(width)?)?.into()),
+            (Encoding::PLAIN, None) => Values::Plain(bytes.into()),
+            (Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY, _) => {
+                // A page of NULLs may go without a width.
+                let (width, packed) = bytes.split_first().unwrap_or((&0, &[]));
+                Values::Places(hybrid::decode(packed, u32::from(*width), present)?)
+            }
+            _ => return None,
+        };
+        Some(Self {
+            kind,
+            rows,
+            flags,
+            values,
+        })
+    }
+
+    /// How many rows are NULL.
+    pub(super) fn nulls(&self) -> usize {
+        self.rows - self.flags.present(0..self.rows)
+    }
+
+    /// The lowest and the highest value.
+    pub(super) fn bounds(&self, dictionary: Option<&Dictionary>) -> Bounds {
+        match (&self.values, dictionary) {
+            (Values::Places(places), Some(dictionary)) => Bounds::of(self.kind, dictionary.values_at(places)),
+            (Values::Places(_), None) => Bounds::default(),
+            (Values::Plain(bytes), _) if self.kind.width().is_some() => Bounds::of_fixed(self.kind, bytes),
+            (Values::Plain(bytes), _) => Bounds::of(self.kind, Texts(bytes)),
+        }
+    }
+
+    /// The bytes of the page, and whether they name places in the dictionary.
+    pub(super) fn put(&self, dictionary: Option<&Dictionary>) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        self.flags.put(&mut out)?;
+        match &self.values {
+            Values::Plain(bytes) if self.kind == Kind::Boolean => pack_booleans(bytes, &mut out),
+            Values::Plain(bytes) => out.extend_from_slice(bytes),
+            Values::Places(places) => {
+                let width = hybrid::width_of(dictionary?.len());
+                out.push(u8::try_from(width).ok()?);
+                hybrid::encode(places, width, &mut out);
+            }
+        }
+        Some(out)
+    }
+
+    /// The rows with `new` values. Inner `None`: they have them already; outer: they cannot be put in here.
+    pub(super) fn replace(
+        &self,
+        new: &NewValues<'_>,
+        dictionary: &mut Option<Dictionary>,
+    ) -> Option<Option<Changed<'static>>> {
+        let mut flags = self.flags.clone();
+        let mut editor = Editor::new(self);
+        let mut gone = Bounds::default();
+        let (mut changed, mut next) = (false, 0);
+        for (row, fresh) in &new.rows {
+            editor.keep(self.flags.present(next..*row))?;
+            let value = new.fresh.get(*fresh);
+            let old = match self.flags.is_present(*row) {
+                true => Some(editor.pass()?),
+                false => None,
+            };
+            if editor.differs(old, value, dictionary.as_ref())? {
+                changed = true;
+                if let Some(old) = old {
+                    gone.widen(self.kind, editor.value(old, dictionary.as_ref())?);
+                }
+            }
+            flags.set(*row, value.is_some())?;
+            if let Some(value) = value {
+                editor.put(value, dictionary)?;
+            }
+            next = row + 1;
+        }
+        editor.keep(self.flags.present(next..self.rows))?;
+        let values = editor.out;
+        Some(changed.then(|| Changed {
+            content: Content {
+                kind: self.kind,
+                rows: self.rows,
+                flags,
+                values,
+            },
+            gone,
+        }))
+    }
+}
+
+/// Goes through the values of a page and copies them.
+struct Editor<'a> {
+    kind: Kind,
+    values: &'a Values<'a>,
+    /// A byte, or a place among places.
+    at: usize,
+    out: Values<'static>,
+}
+
+/// A value that was passed over.
+#[derive(Clone, Copy)]
+enum Passed<'a> {
+    Value(&'a [u8]),
+    Place(u32),
+}
+
+impl<'a> Editor<'a> {
+    fn new(content: &'a Content<'a>) -> Self {
+        Self {
+            kind: content.kind,
+            values: &content.values,
+            at: 0,
+            out: match &content.values {
+                Values::Plain(bytes) => Values::Plain(Vec::with_capacity(bytes.len() + bytes.len() / 8).into()),
+                Values::Places(places) => Values::Places(Vec::with_capacity(places.len())),
+            },
+        }
+    }
+
+    /// Copies `count` values.
+    fn keep(&mut self, count: usize) -> Option<()> {
+        let end = self.end(count)?;
+        match (&mut self.out, self.values) {
+            (Values::Plain(out), Values::Plain(bytes)) => out.to_mut().extend_from_slice(bytes.get(self.at..end)?),
+            (Values::Places(out), Values::Places(places)) => out.extend_from_slice(places.get(self.at..end)?),
+            _ => return None,
+        }
+        self.at = end;
+        Some(())
+    }
+
+    /// Where the next `count` values end.
+    fn end(&self, count: usize) -> Option<usize> {
+        match (self.values, self.kind.width()) {
+            (Values::Places(_), _) => self.at.checked_add(count),
+            (Values::Plain(_), Some(width)) => self.at.checked_add(count.checked_mul(width)?),
+            (Values::Plain(bytes), None) => {
+                let mut texts = Texts(bytes.get(self.at..)?);
+                for _ in 0..count {
+                    texts.next()?;
+                }
+                Some(bytes.len() - texts.0.len())
+            }
+        }
+    }
+
+    /// Goes beyond a value.
+    fn pass(&mut self) -> Option<Passed<'a>> {
+        let (start, end) = (self.at, self.end(1)?);
+        self.at = end;
+        match (self.values, self.kind.width()) {
+            (Values::Places(places), _) => places.get(start).copied().map(Passed::Place),
+            (Values::Plain(bytes), Some(_)) => bytes.get(start..end).map(Passed::Value),
+            (Values::Plain(bytes), None) => bytes.get(start + 4..end).map(Passed::Value),
+        }
+    }
+
+    fn value<'b>(&self, passed: Passed<'b>, dictionary: Option<&'b Dictionary>) -> Option<&'b [u8]> {
+        match passed {
+            Passed::Value(value) => Some(value),
+            Passed::Place(place) => dictionary?.get(place),
+        }
+    }
+
+    fn differs(&self, old: Option<Passed<'_>>, new: Option<&[u8]>, dictionary: Option<&Dictionary>) -> Option<bool> {
+        match old {
+            Some(old) => Some(Some(self.value(old, dictionary)?) != new),
+            None => Some(new.is_some()),
+        }
+    }
+
+    fn put(&mut self, value: &[u8], dictionary: &mut Option<Dictionary>) -> Option<()> {
+        match (&mut self.out, self.kind.width()) {
+            (Values::Places(out), _) => out.push(dictionary.as_mut()?.place_of(value)?),
+            (Values::Plain(out), Some(_)) => out.to_mut().extend_from_slice(value),
+            (Values::Plain(out), None) => put_text(value, out.to_mut())?,
+        }
+        Some(())
+    }
+}

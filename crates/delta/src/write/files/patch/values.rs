@@ -1,0 +1,130 @@
+//! The parts of a page: which rows have values, and the values.
+
+use std::ops::Range;
+
+use super::hybrid;
+
+/// Which rows of a page have values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Flags {
+    /// All of so many.
+    All(usize),
+    /// Those with a 1.
+    Some(Vec<u32>),
+}
+
+impl Flags {
+    pub(super) fn is_present(&self, row: usize) -> bool {
+        match self {
+            Self::All(rows) => row < *rows,
+            Self::Some(levels) => levels.get(row) == Some(&1),
+        }
+    }
+
+    /// How many of these rows have values.
+    pub(super) fn present(&self, rows: Range<usize>) -> usize {
+        match self {
+            Self::All(_) => rows.len(),
+            Self::Some(levels) => levels
+                .get(rows)
+                .map_or(0, |levels| levels.iter().filter(|level| **level == 1).count()),
+        }
+    }
+
+    /// `None`: a row that needs a value is to have none.
+    pub(super) fn set(&mut self, row: usize, present: bool) -> Option<()> {
+        match self {
+            Self::All(_) => present.then_some(()),
+            Self::Some(levels) => {
+                *levels.get_mut(row)? = u32::from(present);
+                Some(())
+            }
+        }
+    }
+
+    /// As the beginning of a page.
+    pub(super) fn put(&self, out: &mut Vec<u8>) -> Option<()> {
+        let Self::Some(levels) = self else {
+            return Some(());
+        };
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        hybrid::encode(levels, 1, out);
+        let length = u32::try_from(out.len() - start - 4).ok()?;
+        out.get_mut(start..start + 4)?.copy_from_slice(&length.to_le_bytes());
+        Some(())
+    }
+}
+
+/// The flags of a page's rows, and the bytes of its values.
+pub(super) fn split_levels(page: &[u8], optional: bool, rows: usize) -> Option<(Flags, &[u8])> {
+    if !optional {
+        return Some((Flags::All(rows), page));
+    }
+    let (length, rest) = page.split_first_chunk::<4>()?;
+    let (levels, values) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
+    Some((Flags::Some(hybrid::decode(levels, 1, rows)?), values))
+}
+
+/// A byte for each bit.
+pub(super) fn unpack_booleans(bits: &[u8], count: usize) -> Option<Vec<u8>> {
+    if bits.len() * 8 < count {
+        return None;
+    }
+    let bits = bits.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1));
+    Some(bits.take(count).collect())
+}
+
+/// A bit for each byte.
+pub(super) fn pack_booleans(bytes: &[u8], out: &mut Vec<u8>) {
+    let packed = |eight: &[u8]| eight.iter().rev().fold(0_u8, |packed, bit| packed << 1 | bit & 1);
+    out.extend(bytes.chunks(8).map(packed));
+}
+
+/// The texts at the beginning of `bytes`, each behind its length.
+pub(super) struct Texts<'a>(pub(super) &'a [u8]);
+
+impl<'a> Iterator for Texts<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (length, rest) = self.0.split_first_chunk::<4>()?;
+        let (text, rest) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
+        self.0 = rest;
+        Some(text)
+    }
+}
+
+/// Puts a text behind its length.
+pub(super) fn put_text(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    out.extend_from_slice(&u32::try_from(text.len()).ok()?.to_le_bytes());
+    out.extend_from_slice(text);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn booleans_come_back() {
+        for count in 0..40 {
+            let bytes: Vec<u8> = (0..count).map(|i: u8| u8::from(i % 3 == 0)).collect();
+            let mut bits = Vec::new();
+            pack_booleans(&bytes, &mut bits);
+            assert_eq!(unpack_booleans(&bits, bytes.len()), Some(bytes));
+        }
+    }
+
+    #[test]
+    fn levels_come_back() {
+        let mut flags = Flags::Some(vec![1, 0, 1, 1, 0]);
+        flags.set(1, true).unwrap();
+        let mut page = Vec::new();
+        flags.put(&mut page).unwrap();
+        page.extend_from_slice(b"rest");
+        assert_eq!(split_levels(&page, true, 5), Some((flags.clone(), &b"rest"[..])));
+        assert_eq!(flags.present(1..5), 3);
+        assert_eq!(Flags::All(3).set(0, false), None);
+    }
+}
