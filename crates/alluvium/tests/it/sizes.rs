@@ -63,7 +63,7 @@ fn one_row_costs_one_file() {
             let expected = if vectors == "true" {
                 ["1", "0", "19", "1"]
             } else {
-                ["2", "1", "19", "0"]
+                ["1", "1", "19", "0"]
             };
             assert_eq!(files, expected, "{outcome:?}");
         }

@@ -15,6 +15,7 @@ pub(crate) use footer::{footer, footer_rows};
 pub use handle::TableHandle;
 pub use locator::TableLocator;
 pub use snapshot::TableSnapshot;
+pub(crate) use stats::ColumnBounds;
 
 use alluvium_core::secrets::redact;
 use alluvium_core::{LoadError, SqlState};

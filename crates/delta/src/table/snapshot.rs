@@ -13,7 +13,7 @@ use deltalake::logstore::LogStoreRef;
 use url::Url;
 
 use crate::table::files::{self, Files};
-use crate::table::{FileTask, storage_error};
+use crate::table::{ColumnBounds, FileTask, storage_error};
 
 /// A table as it is at one version, read once and never changed.
 pub struct TableSnapshot {
@@ -82,6 +82,11 @@ impl TableSnapshot {
     /// The data files, sorted by path; [`FileTask::ordinal`] is the index. Computed once.
     pub async fn files(&self) -> Result<Arc<Vec<FileTask>>> {
         Ok(Arc::clone(&self.loaded_files()?.tasks))
+    }
+
+    /// What is known about column `index` in each data file.
+    pub(crate) fn bounds(&self, index: usize) -> Result<Option<&ColumnBounds>> {
+        Ok(self.loaded_files()?.stats.column(index))
     }
 
     /// The data files with their statistics. The log is in memory, so this waits for nothing.

@@ -35,6 +35,7 @@ use super::checks::{Check, require_checks, require_not_null};
 use super::files::{FileLayout, WrittenFile, conform};
 use super::job::LoadJob;
 use super::pool::{PooledWriter, SmallWrites};
+use super::positions::homes::add_to_files;
 
 /// Writes the rows of a change stream that are to be written, and collects the positions of the stored rows that are
 /// to go.
@@ -367,8 +368,13 @@ impl WriteTask {
             Some(writer) => writer.close(&self.small).await?,
             None => Vec::new(),
         };
+        if let Some(versions) = &self.job.versions {
+            versions.mark(self.marks.keys().copied());
+        }
         if self.small.leave() {
             let pool = self.context.memory_pool();
+            self.small
+                .reduce(&self.job.data, |rows| add_to_files(&self.job, rows, pool))?;
             data.extend(self.small.write_parked(&self.job.data, &self.job.files, pool).await?);
             if let Some(layout) = &self.job.change {
                 change.extend(self.small.write_parked(layout, &self.job.files, pool).await?);

@@ -61,6 +61,21 @@ impl SmallWrites {
         taken
     }
 
+    /// Leaves of everything that was parked with `layout` only what `rest` gives back of it.
+    pub(super) fn reduce(
+        &self,
+        layout: &Arc<FileLayout>,
+        rest: impl Fn(RecordBatch) -> Result<RecordBatch>,
+    ) -> Result<()> {
+        for mut parked in self.take(layout) {
+            let batches = parked.batches.into_iter().map(&rest);
+            parked.batches = batches.collect::<Result<_>>()?;
+            parked.batches.retain(|batch| batch.num_rows() > 0);
+            self.park(parked);
+        }
+        Ok(())
+    }
+
     /// Writes everything that was parked with `layout`, in the layout's order, or else in that of the partitions.
     pub(super) async fn write_parked(
         &self,

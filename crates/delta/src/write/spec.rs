@@ -90,6 +90,9 @@ pub struct LoadSpec {
     pub change_data: bool,
     /// `OPTIONS ('write.target_file_size' ..)` in bytes; `None` follows the table's property.
     pub target_file_size: Option<u64>,
+    /// The columns that identify a row, the first of them that by which the table's files are told apart best. None where
+    /// the statement knows no keys.
+    pub keys: Vec<String>,
     /// Files that planning pruned already, for `num_files_skipped` (run-time pruning is added).
     pub files_skipped: u64,
 }
@@ -111,6 +114,7 @@ impl LoadSpec {
             compute_generated: Vec::new(),
             change_data: false,
             target_file_size: None,
+            keys: Vec::new(),
             files_skipped: 0,
         }
     }

@@ -337,7 +337,7 @@ async fn evolution_is_committed_with_the_rows_and_without() {
     let result = load(&context, spec_for(target), changes).await.unwrap();
     assert_eq!(
         outcome(&result),
-        "affected_rows=1 updated_rows=1 files_added=2 files_removed=1 version=2 COMMITTED"
+        "affected_rows=1 updated_rows=1 files_added=1 files_removed=1 version=2 COMMITTED"
     );
     assert_eq!(
         lines(&table.rows().await),

@@ -59,6 +59,8 @@ pub struct Finish<'a> {
     pub notice: Option<String>,
     /// Whether the statement can update or delete, so that a change feed needs the old rows.
     pub changes_rows: bool,
+    /// The key columns of the target.
+    pub keys: Vec<String>,
     /// Files to drop from metadata without reading them.
     pub removed_files: Vec<u32>,
 }
@@ -103,6 +105,7 @@ impl Finish<'_> {
             read_predicate: self.read_predicate.clone(),
             parameters: self.operation_parameters(),
         };
+        spec.keys = self.keys;
         spec.removed_files = self.removed_files;
         spec.notice = self.notice;
         Ok(extension(LoadNode::try_new(Arc::new(spec), plan)?))

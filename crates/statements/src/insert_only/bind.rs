@@ -75,6 +75,7 @@ pub(super) async fn plan(state: &SessionState, load: &Load<InsertClauses>) -> Re
             .collect(),
         notice,
         changes_rows: false,
+        keys: keys.columns.clone(),
         removed_files: Vec::new(),
     };
     finish.build(state, joined, changes)

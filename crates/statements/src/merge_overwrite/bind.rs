@@ -118,6 +118,7 @@ impl<'a> Overwrite<'a> {
             parameters,
             notice: None,
             changes_rows: true,
+            keys: self.keys.first().map(|keys| keys.columns.clone()).unwrap_or_default(),
             removed_files: replaced.removed_files,
         };
         finish.build(self.state, replaced.rows, changes)

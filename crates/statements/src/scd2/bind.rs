@@ -136,6 +136,7 @@ impl<'a> Scd2<'a> {
             parameters: self.parameters(),
             notice: None,
             changes_rows: true,
+            keys: self.identity.columns.clone(),
             removed_files: Vec::new(),
         };
         finish.build(self.state, histories, changes)

@@ -114,6 +114,7 @@ impl Upsert<'_> {
             parameters: self.parameters(),
             notice,
             changes_rows: true,
+            keys: self.keys.columns.clone(),
             removed_files: Vec::new(),
         };
         finish.build(self.state, joined, changes)

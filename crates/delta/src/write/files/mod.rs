@@ -19,5 +19,5 @@ pub(super) use layout::{FileLayout, conform, rows_size};
 pub(super) use ledger::{OpenFile, StatementFiles};
 pub(super) use original::Original;
 pub(super) use rolling::{RollingWriter, WrittenFile};
-pub(super) use spliced::SplicedFile;
+pub(super) use spliced::{NewRowGroup, SplicedFile};
 pub(super) use table::TableWriter;

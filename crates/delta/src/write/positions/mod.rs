@@ -1,6 +1,7 @@
 //! What becomes of stored rows that are marked: a strategy per kind of table. Where a table has deletion vectors turned
 //! on they are named in one, else their file is written again without them.
 
+pub(super) mod homes;
 pub(super) mod rewrite;
 mod splice;
 pub(super) mod vector;

@@ -58,8 +58,8 @@ pub(in crate::write) async fn rewrite(
         }
     }
     rest.done(job.table())?;
-    if let Some(new) = new.rows(&(0..u64::MAX))? {
-        writer.write(&new).await?;
+    for rows in [new.rows(&(0..u64::MAX))?, new.added()?].into_iter().flatten() {
+        writer.write(&rows).await?;
     }
     writer.close().await
 }

@@ -16,11 +16,14 @@ use roaring::RoaringTreemap;
 use crate::scan::{ScanDesc, row_group_scan};
 use crate::table::{FileTask, footer};
 
-use super::super::files::{Original, SplicedFile, WrittenFile};
+use super::super::files::{NewRowGroup, Original, SplicedFile, WrittenFile};
 use super::super::job::LoadJob;
 use super::lost_mark;
 use super::rewrite::{Survivors, as_target};
 use super::versions::FileVersions;
+
+/// A row group of fewer rows is worth being put together with others.
+const SMALL: u64 = 64 * 1024;
 
 /// A row group and its rows in the file.
 struct Group {
@@ -134,27 +137,48 @@ struct Splicing<'a> {
 
 impl Splicing<'_> {
     async fn run(mut self, groups: &[Group]) -> Result<WrittenFile> {
-        // New versions that found no room in place.
+        // New versions that found no room in place, and rows that are added, come last.
         let mut moved = Vec::new();
+        let mut tail = None;
         for group in groups.iter().filter(|group| !group.is_gone()) {
-            if group.marked == 0 {
+            if self.is_absorbed(group, groups) {
+                let mut target = self.file.new_row_group()?;
+                self.read_into(group, &mut target).await?;
+                tail = Some(target);
+                moved.extend(self.new.rows(&group.rows)?);
+            } else if group.marked == 0 {
                 self.file.copy(&self.original, group.number).await?;
-                continue;
+            } else {
+                moved.extend(self.renew(group).await?);
             }
-            let new = self.new.rows(&group.rows)?;
-            if let Some(new) = &new
-                && group.is_whole()
-                && self.patch(group, new).await?
-            {
-                continue;
-            }
-            if group.keeps_rows() {
-                self.encode(group).await?;
-            }
-            moved.extend(new);
         }
-        self.append(&moved).await?;
+        moved.extend(self.new.added()?);
+        self.append(tail, &moved).await?;
         self.file.finish().await
+    }
+
+    /// Whether the rows of the last row group go into one with those that are added: loads that add few rows would
+    /// leave a row group each.
+    fn is_absorbed(&self, group: &Group, groups: &[Group]) -> bool {
+        let last = groups.len() > 1 && group.number + 1 == groups.len();
+        last && self.new.adds_rows() && group.rows.end - group.rows.start < SMALL
+    }
+
+    /// Writes a row group with its new versions. Gives back those that found no room in it.
+    async fn renew(&mut self, group: &Group) -> Result<Option<RecordBatch>> {
+        let new = self.new.rows(&group.rows)?;
+        if let Some(new) = &new
+            && group.is_whole()
+            && self.patch(group, new).await?
+        {
+            return Ok(None);
+        }
+        if group.keeps_rows() {
+            let mut target = self.file.new_row_group()?;
+            self.read_into(group, &mut target).await?;
+            self.file.end(target).await?;
+        }
+        Ok(new)
     }
 
     /// Puts new versions into a row group, if that can be done.
@@ -169,23 +193,21 @@ impl Splicing<'_> {
     }
 
     /// What is kept of a row group is encoded into no more than it was, but for what the encoders hold beside it.
-    async fn encode(&mut self, group: &Group) -> Result<()> {
+    async fn read_into(&mut self, group: &Group, target: &mut NewRowGroup) -> Result<()> {
         let metadata = self.original.metadata.row_groups().get(group.number);
         let metadata = metadata.ok_or_else(|| LoadError::internal("a row group is gone"))?;
         let start = metadata.column(0).byte_range().0;
         let start = i64::try_from(start).map_err(|_| LoadError::internal("a file of eight exabytes"))?;
         let mut rows = row_group_scan(self.desc, self.task, start, self.context)?;
         let mut rest = Survivors::new(self.marks(group));
-        let mut target = self.file.new_row_group()?;
         while let Some(batch) = rows.next().await {
             if let Some(kept) = rest.of(&batch?)? {
                 let kept = as_target(&kept, &self.job.data.schema)?;
-                self.file.write(&mut target, &kept)?;
+                self.file.write(target, &kept)?;
                 self.held.resize(target.memory().max(self.original.largest_group()));
             }
         }
-        rest.done(self.job.table())?;
-        self.file.end(target).await
+        rest.done(self.job.table())
     }
 
     /// The marks in a row group.
@@ -196,12 +218,13 @@ impl Splicing<'_> {
         marks
     }
 
-    /// A row group of rows that have no place.
-    async fn append(&mut self, rows: &[RecordBatch]) -> Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let mut target = self.file.new_row_group()?;
+    /// Ends with a row group of rows that have no place.
+    async fn append(&mut self, tail: Option<NewRowGroup>, rows: &[RecordBatch]) -> Result<()> {
+        let mut target = match tail {
+            Some(tail) => tail,
+            None if rows.is_empty() => return Ok(()),
+            None => self.file.new_row_group()?,
+        };
         for batch in rows {
             self.file.write(&mut target, batch)?;
         }

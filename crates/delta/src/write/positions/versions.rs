@@ -1,9 +1,9 @@
-//! New versions of stored rows, kept until their files are written again: there they take the places of the old ones, so
-//! that keys stay where they were and columns that do not change need not be encoded.
+//! Rows for files that are written again: new versions of stored rows, which take the places of the old ones, so that
+//! columns that do not change need not be encoded; and new rows whose keys lie among those of the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alluvium_core::Result;
 use datafusion::arrow::array::RecordBatch;
@@ -15,7 +15,7 @@ use super::super::files::rows_size;
 /// More is not kept: further new versions go to files of their own.
 const MOST_KEPT: usize = 64 << 20;
 
-/// The new versions of one statement.
+/// Those of one statement.
 #[derive(Debug, Default)]
 pub(in crate::write) struct NewVersions(Mutex<Kept>);
 
@@ -23,6 +23,9 @@ pub(in crate::write) struct NewVersions(Mutex<Kept>);
 struct Kept {
     batches: Vec<RecordBatch>,
     files: BTreeMap<u32, Vec<Version>>,
+    added: BTreeMap<u32, Vec<(usize, usize)>>,
+    /// The files that will be written again.
+    marked: BTreeSet<u32>,
     size: usize,
     held: Option<MemoryReservation>,
 }
@@ -43,17 +46,10 @@ impl NewVersions {
         places: &[(u32, u64)],
         pool: &Arc<dyn MemoryPool>,
     ) -> bool {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = &mut *kept;
-        let size = rows_size(batch) + size_of::<Version>() * places.len();
-        let held = kept
-            .held
-            .get_or_insert_with(|| MemoryConsumer::new("LoadWriteExec new versions").register(pool));
-        if kept.size + size > MOST_KEPT || held.try_grow(size).is_err() {
+        let mut kept = self.lock();
+        let Some(number) = kept.room_for(batch, pool) else {
             return false;
-        }
-        kept.size += size;
-        let number = kept.batches.len();
+        };
         for (row, (file, position)) in places.iter().enumerate() {
             kept.files.entry(*file).or_default().push(Version {
                 position: *position,
@@ -61,35 +57,85 @@ impl NewVersions {
                 row,
             });
         }
-        kept.batches.push(batch.clone());
         true
+    }
+
+    /// Keeps the rows of `batch` for these files. False: there is no room for them.
+    pub(in crate::write) fn add(&self, batch: &RecordBatch, files: &[u32], pool: &Arc<dyn MemoryPool>) -> bool {
+        let mut kept = self.lock();
+        let Some(number) = kept.room_for(batch, pool) else {
+            return false;
+        };
+        for (row, file) in files.iter().enumerate() {
+            kept.added.entry(*file).or_default().push((number, row));
+        }
+        true
+    }
+
+    /// These files will be written again.
+    pub(in crate::write) fn mark(&self, files: impl IntoIterator<Item = u32>) {
+        self.lock().marked.extend(files);
+    }
+
+    /// The files that will be written again, when all writers have marked theirs.
+    pub(in crate::write) fn marked(&self) -> BTreeSet<u32> {
+        self.lock().marked.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Those for `file`. Asked for when all writers have ended.
     pub(in crate::write) fn of(&self, file: u32) -> FileVersions {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.lock();
         let mut rows = kept.files.remove(&file).unwrap_or_default();
         rows.sort_unstable_by_key(|version| version.position);
+        let added = kept.added.remove(&file).unwrap_or_default();
         FileVersions {
-            batches: match rows.is_empty() {
+            batches: match rows.is_empty() && added.is_empty() {
                 true => Vec::new(),
                 false => kept.batches.clone(),
             },
             rows,
+            added,
         }
     }
 }
 
-/// The new versions of rows of one file, in the order of the file.
+impl Kept {
+    /// Keeps `batch` under the number that is given back.
+    fn room_for(&mut self, batch: &RecordBatch, pool: &Arc<dyn MemoryPool>) -> Option<usize> {
+        let size = rows_size(batch) + size_of::<Version>() * batch.num_rows();
+        let held = self
+            .held
+            .get_or_insert_with(|| MemoryConsumer::new("LoadWriteExec new versions").register(pool));
+        if self.size + size > MOST_KEPT || held.try_grow(size).is_err() {
+            return None;
+        }
+        self.size += size;
+        self.batches.push(batch.clone());
+        Some(self.batches.len() - 1)
+    }
+}
+
+/// The new versions of rows of one file, in the order of the file, and the rows that are added to it.
 #[derive(Debug, Default)]
 pub(in crate::write) struct FileVersions {
     batches: Vec<RecordBatch>,
     rows: Vec<Version>,
+    added: Vec<(usize, usize)>,
 }
 
 impl FileVersions {
+    /// How many rows the file gets.
     pub(in crate::write) fn len(&self) -> usize {
-        self.rows.len()
+        self.rows.len() + self.added.len()
+    }
+
+    /// Whether rows are added to the file.
+    pub(in crate::write) fn adds_rows(&self) -> bool {
+        !self.added.is_empty()
     }
 
     /// The positions within `range` that get new versions.
@@ -100,11 +146,20 @@ impl FileVersions {
     /// The new versions of the rows within `range`, in their order. None if there are none.
     pub(in crate::write) fn rows(&self, range: &Range<u64>) -> Result<Option<RecordBatch>> {
         let places: Vec<(usize, usize)> = self.within(range).iter().map(|v| (v.batch, v.row)).collect();
+        self.gathered(&places)
+    }
+
+    /// The rows that are added to the file. None if there are none.
+    pub(in crate::write) fn added(&self) -> Result<Option<RecordBatch>> {
+        self.gathered(&self.added)
+    }
+
+    fn gathered(&self, places: &[(usize, usize)]) -> Result<Option<RecordBatch>> {
         if places.is_empty() {
             return Ok(None);
         }
         let batches: Vec<&RecordBatch> = self.batches.iter().collect();
-        Ok(Some(interleave_record_batch(&batches, &places)?))
+        Ok(Some(interleave_record_batch(&batches, places)?))
     }
 
     fn within(&self, range: &Range<u64>) -> &[Version] {
@@ -140,11 +195,14 @@ mod tests {
         assert_eq!(rows.column(0).as_primitive::<Int64Type>().values(), &[4, 1]);
         assert!(mine.rows(&(10..70)).unwrap().is_none());
         assert_eq!((mine.len(), versions.of(2).len()), (3, 0));
+        assert!(versions.add(&batch(&[8, 9]), &[2, 2], &pool));
+        let added = versions.of(2).added().unwrap().unwrap();
+        assert_eq!(added.column(0).as_primitive::<Int64Type>().values(), &[8, 9]);
     }
 
     #[test]
     fn what_has_no_room_is_not_kept() {
-        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(100));
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(80));
         let versions = NewVersions::default();
         assert!(versions.keep(&batch(&[1]), &[(0, 1)], &pool));
         assert!(!versions.keep(&batch(&[1, 2, 3]), &[(0, 2), (0, 3), (0, 4)], &pool));
