@@ -67,6 +67,7 @@ pub(super) async fn plan(state: &SessionState, load: &Load<UpdateOnlyClauses>) -
         parameters: Vec::new(),
         notice: None,
         changes_rows: true,
+        keys: keys.columns.clone(),
         removed_files: Vec::new(),
     };
     finish.build(state, joined, changes)

@@ -29,7 +29,7 @@ fn kernel_rows(scratch: &Scratch, table: &str) -> Vec<String> {
 }
 
 /// Compares what the kernel reads with what a session does, and gives the number of rows.
-async fn compared(scratch: &Scratch, session: &Session, table: &str) -> usize {
+pub async fn compared(scratch: &Scratch, session: &Session, table: &str) -> usize {
     let mut ours = rows(session, &format!("SELECT * FROM {table}")).await;
     ours.sort();
     assert_eq!(kernel_rows(scratch, table), ours, "{table}");

@@ -5,6 +5,7 @@ mod conflicts;
 mod crashes;
 mod ddl;
 mod foreign_times;
+mod in_place;
 mod kernel;
 mod keys;
 mod laws;

@@ -22,7 +22,7 @@ pub(in crate::write) const CHANGE_TYPE: &str = "_change_type";
 /// File size unless the table says otherwise.
 const DEFAULT_TARGET_SIZE: u64 = 100 * 1024 * 1024;
 /// Rows per row group: small enough that a reader can skip a good part of a file.
-const ROW_GROUP_ROWS: usize = 256 * 1024;
+pub(super) const ROW_GROUP_ROWS: usize = 256 * 1024;
 /// How often a Bloom filter may say of a value that is not there that it might be.
 const FALSE_POSITIVES: f64 = 0.01;
 

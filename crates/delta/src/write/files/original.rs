@@ -16,8 +16,8 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
 use super::layout::FileLayout;
+use super::parquet::parquet_schema;
 use super::rolling::parquet_error;
-use super::spliced::parquet_schema;
 
 /// The file whose row groups are copied.
 pub(in crate::write) struct Original {

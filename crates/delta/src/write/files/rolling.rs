@@ -7,17 +7,14 @@ use alluvium_core::{LoadError, Result};
 use chrono::Utc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::DataFusionError;
-use datafusion::parquet::arrow::AsyncArrowWriter;
 use datafusion::parquet::errors::ParquetError;
 use deltalake::kernel::{Add, AddCDCFile};
-use object_store::buffered::BufWriter;
-use object_store::path::Path;
 
 use super::dictionary::properties_for;
-use super::layout::{FileLayout, rows_size};
-use super::ledger::{OpenFile, StatementFiles};
+use super::layout::{FileLayout, ROW_GROUP_ROWS, rows_size};
+use super::ledger::StatementFiles;
+use super::parquet::{NewRowGroup, ParquetFile};
 use super::partition::folder;
-use super::stats::statistics;
 
 /// Rows handed to the encoder at once; after each the file's size is looked at.
 const LARGEST_STEP: usize = 8192;
@@ -74,11 +71,8 @@ pub(in crate::write) struct RollingWriter {
 }
 
 struct CurrentFile {
-    path: Path,
-    writer: AsyncArrowWriter<BufWriter>,
-    nan: Vec<bool>,
-    rows: u64,
-    _open: OpenFile,
+    file: ParquetFile,
+    group: Option<NewRowGroup>,
 }
 
 impl RollingWriter {
@@ -136,7 +130,7 @@ impl RollingWriter {
                 .current
                 .insert(CurrentFile::create(&self.layout, &self.files, &self.folder, batch)?),
         };
-        file.write(&self.layout, batch).await?;
+        file.write(batch).await?;
         if file.size() >= self.layout.target_size {
             self.finish_current().await?;
         }
@@ -146,20 +140,20 @@ impl RollingWriter {
     async fn finish_current(&mut self) -> Result<()> {
         if let Some(file) = self.current.take() {
             let partition_values = Arc::clone(&self.partition_values);
-            self.finished.push(file.finish(&self.layout, partition_values).await?);
+            self.finished.push(file.finish(partition_values).await?);
         }
         Ok(())
     }
 
     /// Bytes held in memory.
     pub(in crate::write) fn memory(&self) -> usize {
-        self.current.as_ref().map_or(0, |file| file.writer.memory_size())
+        self.current.as_ref().map_or(0, CurrentFile::memory)
     }
 
     /// Ends the current row group, so that its bytes leave memory.
     pub(in crate::write) async fn flush(&mut self) -> Result<()> {
         match &mut self.current {
-            Some(file) => file.writer.flush().await.map_err(parquet_error),
+            Some(file) => file.flush().await,
             None => Ok(()),
         }
     }
@@ -173,50 +167,55 @@ impl RollingWriter {
 
 impl CurrentFile {
     fn create(
-        layout: &FileLayout,
+        layout: &Arc<FileLayout>,
         files: &Arc<StatementFiles>,
         folder: &[String],
         first: &RecordBatch,
     ) -> Result<Self> {
-        let (path, open) = files.create(folder, layout.kind)?;
-        let sink = BufWriter::new(Arc::clone(files.store()), path.clone());
-        let schema = Arc::clone(&layout.file_schema);
         let properties = properties_for(first, &layout.properties)?;
-        let writer = AsyncArrowWriter::try_new(sink, schema, Some(properties)).map_err(parquet_error)?;
         Ok(Self {
-            path,
-            writer,
-            nan: vec![false; layout.leaves.len()],
-            rows: 0,
-            _open: open,
+            file: ParquetFile::create(layout, files, folder, properties)?,
+            group: None,
         })
     }
 
-    async fn write(&mut self, layout: &FileLayout, batch: &RecordBatch) -> Result<()> {
-        for (leaf, nan) in layout.leaves.iter().zip(&mut self.nan) {
-            *nan = *nan || leaf.has_nan(batch);
+    /// Writes rows, and ends row groups that are full.
+    async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let group = match &mut self.group {
+                Some(group) => group,
+                None => self.group.insert(self.file.new_row_group()?),
+            };
+            let rows = (batch.num_rows() - start).min(ROW_GROUP_ROWS - group.rows);
+            self.file.write(group, &batch.slice(start, rows))?;
+            start += rows;
+            if group.rows == ROW_GROUP_ROWS {
+                self.flush().await?;
+            }
         }
-        self.rows += u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
-        self.writer.write(batch).await.map_err(parquet_error)
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        match self.group.take() {
+            Some(group) => self.file.end(group).await,
+            None => Ok(()),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.group.as_ref().map_or(0, NewRowGroup::memory)
     }
 
     fn size(&self) -> u64 {
-        u64::try_from(self.writer.bytes_written() + self.writer.in_progress_size()).unwrap_or(u64::MAX)
+        let size = self.file.size() + self.group.as_ref().map_or(0, NewRowGroup::size);
+        u64::try_from(size).unwrap_or(u64::MAX)
     }
 
-    async fn finish(
-        mut self,
-        layout: &FileLayout,
-        partition_values: Arc<HashMap<String, Option<String>>>,
-    ) -> Result<WrittenFile> {
-        let metadata = self.writer.finish().await.map_err(parquet_error)?;
-        Ok(WrittenFile {
-            path: self.path.to_string(),
-            size: u64::try_from(self.writer.bytes_written()).unwrap_or(u64::MAX),
-            rows: self.rows,
-            partition_values,
-            stats: statistics(&layout.leaves, &self.nan, &metadata),
-        })
+    async fn finish(mut self, partition_values: Arc<HashMap<String, Option<String>>>) -> Result<WrittenFile> {
+        self.flush().await?;
+        self.file.finish(partition_values).await
     }
 }
 

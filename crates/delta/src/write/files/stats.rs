@@ -116,7 +116,7 @@ fn collect(field: &FieldRef, place: Vec<usize>, names: Vec<String>, next: &mut u
 }
 
 /// How many Parquet columns a type takes.
-fn leaf_count(data_type: &DataType) -> usize {
+pub(super) fn leaf_count(data_type: &DataType) -> usize {
     let of = |fields: &Fields| fields.iter().map(|f| leaf_count(f.data_type())).sum();
     match data_type {
         DataType::Struct(children) => of(children),

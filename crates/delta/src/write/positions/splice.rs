@@ -23,7 +23,7 @@ use super::rewrite::{Survivors, as_target};
 use super::versions::FileVersions;
 
 /// A row group of fewer rows is worth being put together with others.
-const SMALL: u64 = 64 * 1024;
+const SMALL: u64 = 8 * 1024;
 
 /// A row group and its rows in the file.
 struct Group {

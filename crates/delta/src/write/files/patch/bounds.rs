@@ -6,6 +6,7 @@ use datafusion::parquet::data_type::{ByteArray, FixedLenByteArray};
 use datafusion::parquet::file::statistics::{Statistics, ValueStatistics};
 
 use super::kind::{Kind, double, float, int32, int64};
+use super::values::Texts;
 
 /// Longer bounds are cut off, as other writers do: a text of megabytes is no help in skipping.
 const LONGEST: usize = 64;
@@ -34,21 +35,22 @@ impl Bounds {
         extremes.bounds(kind)
     }
 
-    /// Of values of one width that stand side by side.
-    pub(super) fn of_fixed(kind: Kind, bytes: &[u8]) -> Self {
+    /// Of values as they are in a page.
+    pub(super) fn of_plain(kind: Kind, bytes: &[u8]) -> Self {
         let ends = match kind {
-            Kind::Int32 => ends(bytes.as_chunks().0, i32::from_le_bytes).map(|(a, b)| (a.to_vec(), b.to_vec())),
-            Kind::Int64 => ends(bytes.as_chunks().0, i64::from_le_bytes).map(|(a, b)| (a.to_vec(), b.to_vec())),
-            _ => {
-                let width = kind.width().unwrap_or(1);
-                return Self::of(kind, bytes.chunks_exact(width));
+            Kind::Int32 => ends(bytes.as_chunks().0, i32::from_le_bytes, |_| false),
+            Kind::Int64 => ends(bytes.as_chunks().0, i64::from_le_bytes, |_| false),
+            Kind::Float => ends(bytes.as_chunks().0, f32::from_le_bytes, |value| value.is_nan()),
+            Kind::Double => ends(bytes.as_chunks().0, f64::from_le_bytes, |value| value.is_nan()),
+            Kind::Boolean | Kind::Decimal(_) => {
+                return Self::of(kind, bytes.chunks_exact(kind.width().unwrap_or(1)));
             }
+            Kind::Text | Kind::Binary => text_ends(Texts(bytes)),
         };
-        let exact = |value| Bound { value, exact: true };
         match ends {
             Some((min, max)) => Self {
-                min: Some(exact(min)),
-                max: Some(exact(max)),
+                min: Some(lower(kind, min)),
+                max: Some(upper(kind, max)),
             },
             None => Self::default(),
         }
@@ -135,14 +137,54 @@ where
     Some(Statistics::from(statistics))
 }
 
-/// The first and the last by `number`.
-fn ends<'a, const N: usize, T: Ord>(
-    values: &'a [[u8; N]],
+/// The first and the last by `number`, but for those that are in no order.
+fn ends<const N: usize, T: PartialOrd + Copy>(
+    values: &[[u8; N]],
     number: impl Fn([u8; N]) -> T,
-) -> Option<(&'a [u8; N], &'a [u8; N])> {
-    let min = values.iter().min_by_key(|value| number(**value))?;
-    let max = values.iter().max_by_key(|value| number(**value))?;
-    Some((min, max))
+    apart: impl Fn(T) -> bool,
+) -> Option<(&[u8], &[u8])> {
+    let first = values.iter().position(|value| !apart(number(*value)))?;
+    let ((mut min, mut at_min), (mut max, mut at_max)) = (
+        (number(*values.get(first)?), first),
+        (number(*values.get(first)?), first),
+    );
+    for (at, value) in values.iter().enumerate().skip(first) {
+        let value = number(*value);
+        if value < min {
+            (min, at_min) = (value, at);
+        }
+        if value > max {
+            (max, at_max) = (value, at);
+        }
+    }
+    Some((values.get(at_min)?.as_slice(), values.get(at_max)?.as_slice()))
+}
+
+/// The first and the last text. Their first eight bytes tell in most cases.
+fn text_ends<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Option<(&'a [u8], &'a [u8])> {
+    let mut ends: Option<((u64, &[u8]), (u64, &[u8]))> = None;
+    for text in texts {
+        let this = (start_of(text), text);
+        ends = Some(match ends {
+            None => (this, this),
+            Some((min, max)) => (if this < min { this } else { min }, if this > max { this } else { max }),
+        });
+    }
+    ends.map(|(min, max)| (min.1, max.1))
+}
+
+/// A number that is lower where the text is, or equal.
+fn start_of(text: &[u8]) -> u64 {
+    match text.first_chunk::<8>() {
+        Some(eight) => u64::from_be_bytes(*eight),
+        None => {
+            let mut eight = [0; 8];
+            for (to, from) in eight.iter_mut().zip(text) {
+                *to = *from;
+            }
+            u64::from_be_bytes(eight)
+        }
+    }
 }
 
 #[derive(Default)]
@@ -240,21 +282,21 @@ mod tests {
     #[test]
     fn zeros_widen_and_nan_is_left_out() {
         let values = [f64::NAN, 0.0, -0.0, f64::NAN].map(f64::to_le_bytes);
-        let bounds = Bounds::of_fixed(Kind::Double, values.as_flattened());
+        let bounds = Bounds::of_plain(Kind::Double, values.as_flattened());
         assert_eq!(bounds.min.unwrap().value, (-0.0_f64).to_le_bytes());
         assert_eq!(bounds.max.unwrap().value, 0.0_f64.to_le_bytes());
-        let none = Bounds::of_fixed(Kind::Double, &f64::NAN.to_le_bytes());
+        let none = Bounds::of_plain(Kind::Double, &f64::NAN.to_le_bytes());
         assert_eq!(none, Bounds::default());
     }
 
     #[test]
     fn numbers_have_a_sign() {
         let values = [-5_i64, 7, 3].map(i64::to_le_bytes);
-        let bounds = Bounds::of_fixed(Kind::Int64, values.as_flattened());
+        let bounds = Bounds::of_plain(Kind::Int64, values.as_flattened());
         assert_eq!(int64(&bounds.min.unwrap().value), Some(-5));
         assert_eq!(int64(&bounds.max.unwrap().value), Some(7));
         let values = [(-5_i16).to_be_bytes(), 300_i16.to_be_bytes(), 2_i16.to_be_bytes()];
-        let bounds = Bounds::of_fixed(Kind::Decimal(2), values.as_flattened());
+        let bounds = Bounds::of_plain(Kind::Decimal(2), values.as_flattened());
         assert_eq!(bounds.min.unwrap().value, (-5_i16).to_be_bytes());
         assert_eq!(bounds.max.unwrap().value, 300_i16.to_be_bytes());
     }

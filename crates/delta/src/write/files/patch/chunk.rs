@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use alluvium_core::Result;
+use bytes::Bytes;
 use datafusion::parquet::basic::Encoding;
 use datafusion::parquet::column::page::{CompressedPage, Page, PageReader, PageWriter};
 use datafusion::parquet::column::writer::ColumnCloseResult;
@@ -17,6 +18,7 @@ use datafusion::parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use super::super::original::Part;
 use super::super::rolling::parquet_error;
 use super::bounds::Bounds;
+use super::close::Entry;
 use super::codec::Codec;
 use super::dictionary::Dictionary;
 use super::fresh::Fresh;
@@ -74,10 +76,15 @@ pub(super) struct Patch<'a> {
     reader: SerializedPageReader<Part>,
     pub(super) dictionary: Option<Dictionary>,
     pub(super) codec: Codec,
+    buffer: Vec<u8>,
     /// The data pages.
     pub(super) out: TrackedWrite<Vec<u8>>,
     pub(super) new: Vec<NewPage>,
     changed: bool,
+    /// Pages that no longer use the dictionary.
+    pub(super) unfolded: usize,
+    /// Pages that are known to do without it.
+    pub(super) plain: usize,
     pub(super) gone: Bounds,
     /// Bytes that the pages have become longer by, before compression.
     pub(super) longer: i64,
@@ -88,13 +95,7 @@ pub(super) struct Patch<'a> {
 pub(super) struct NewPage {
     pub(super) location: PageLocation,
     /// What is known of it, if it has changed.
-    pub(super) facts: Option<Facts>,
-}
-
-pub(super) struct Facts {
-    pub(super) bounds: Bounds,
-    pub(super) nulls: i64,
-    pub(super) rows: i64,
+    pub(super) facts: Option<Entry>,
 }
 
 impl<'a> Patch<'a> {
@@ -129,6 +130,9 @@ impl<'a> Patch<'a> {
             reader,
             dictionary,
             codec,
+            buffer: Vec::new(),
+            unfolded: 0,
+            plain: 0,
             out: TrackedWrite::new(Vec::with_capacity(part.bytes().len())),
             new: Vec::with_capacity(pages.len()),
             changed: false,
@@ -163,7 +167,10 @@ impl<'a> Patch<'a> {
             return Ok(None);
         };
         match content.replace(&new, &mut self.dictionary) {
-            Some(None) => self.copy(number),
+            Some(None) => {
+                self.plain += usize::from(content.is_plain());
+                self.copy(number)
+            }
             Some(Some(changed)) => self.write(number, &page, &content, changed),
             None => Ok(None),
         }
@@ -197,28 +204,30 @@ impl<'a> Patch<'a> {
         let Some(bytes) = new.content.put(self.dictionary.as_ref()) else {
             return Ok(None);
         };
-        let Some(compressed) = self.codec.compress(&bytes) else {
+        let Some(compressed) = self.codec.compress(&bytes, &mut self.buffer) else {
             return Ok(None);
         };
         let compressed = Page::DataPage {
-            buf: compressed.into_owned().into(),
+            buf: Bytes::copy_from_slice(compressed),
             num_values: page.num_values(),
-            encoding: page.encoding(),
+            encoding: match new.content.is_plain() {
+                true => Encoding::PLAIN,
+                false => page.encoding(),
+            },
             def_level_encoding: Encoding::RLE,
             rep_level_encoding: Encoding::RLE,
             statistics: None,
         };
         let mut writer = SerializedPageWriter::new(&mut self.out);
         let written = writer.write_page(CompressedPage::new(compressed, bytes.len()))?;
-        let nulls = |content: &Content<'_>| position(content.nulls());
-        let facts = Facts {
-            bounds: new.content.bounds(self.dictionary.as_ref()),
-            nulls: nulls(&new.content)?,
-            rows: i64::from(page.num_values()),
-        };
+        let bounds = new.content.bounds(self.dictionary.as_ref());
+        let rows = usize::try_from(page.num_values())?;
+        let facts = Entry::new(bounds, new.content.nulls(), rows)?;
         self.changed = true;
+        self.plain += usize::from(new.content.is_plain());
+        self.unfolded += usize::from(new.content.is_plain() && !was.is_plain());
         self.longer += position(bytes.len())? - position(page.buffer().len())?;
-        self.nulls += facts.nulls - nulls(was)?;
+        self.nulls += facts.nulls - position(was.nulls())?;
         self.gone = std::mem::take(&mut self.gone).with(self.kind, &new.gone);
         let first = self.pages.get(number).map_or(0, |page| page.first_row_index);
         self.new.push(NewPage {

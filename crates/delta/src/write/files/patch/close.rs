@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::parquet::basic::Encoding;
+use bytes::Bytes;
+use datafusion::parquet::basic::{Encoding, Type};
 use datafusion::parquet::column::page::{CompressedPage, Page, PageReader, PageWriter};
 use datafusion::parquet::column::writer::ColumnCloseResult;
 use datafusion::parquet::data_type::AsBytes;
-use datafusion::parquet::errors::Result as ParquetResult;
-use datafusion::parquet::file::metadata::ColumnIndexBuilder;
+use datafusion::parquet::errors::{ParquetError, Result as ParquetResult};
+use datafusion::parquet::file::metadata::{ColumnChunkMetaDataBuilder, ColumnIndexBuilder};
 use datafusion::parquet::file::page_index::column_index::{ColumnIndexMetaData, PrimitiveColumnIndex};
 use datafusion::parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
 use datafusion::parquet::file::reader::ChunkReader;
@@ -16,7 +17,8 @@ use datafusion::parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 
 use super::super::original::Part;
 use super::bounds::{Bound, Bounds};
-use super::chunk::{NewPage, Outcome, Patch, position};
+use super::chunk::{Outcome, Patch, position};
+use super::codec::Codec;
 use super::page::Content;
 
 impl Patch<'_> {
@@ -37,9 +39,8 @@ impl Patch<'_> {
             values.for_each(|value| filter.insert(value));
         }
         let start = metadata.byte_range().0;
-        let Some(mut bytes) = self.dictionary_page()? else {
-            return Ok(None);
-        };
+        let (described, without_dictionary) = (self.encodings(), self.is_dictionary_needless());
+        let mut bytes = self.dictionary_page()?;
         let data_offset = i64::try_from(start)? + position(bytes.len())?;
         bytes.extend_from_slice(&self.out.into_inner()?);
         let page_locations = self.new.into_iter().map(|page| PageLocation {
@@ -50,15 +51,17 @@ impl Patch<'_> {
             page_locations: page_locations.collect(),
             unencoded_byte_array_data_bytes: None,
         };
-        let metadata = metadata.clone().into_builder();
-        let metadata = metadata
+        let mut described = described
             .set_total_compressed_size(position(bytes.len())?)
-            .set_total_uncompressed_size(self.closed.metadata.uncompressed_size() + self.longer)
+            .set_total_uncompressed_size(metadata.uncompressed_size() + self.longer)
             .set_data_page_offset(data_offset)
             .set_statistics(statistics)
             .set_unencoded_byte_array_data_bytes(None)
-            .set_definition_level_histogram(None)
-            .build()?;
+            .set_definition_level_histogram(None);
+        if without_dictionary {
+            described = described.set_dictionary_page_offset(None);
+        }
+        let metadata = described.build()?;
         let closed = ColumnCloseResult {
             bytes_written: u64::try_from(bytes.len()).unwrap_or(0),
             rows_written: self.closed.rows_written,
@@ -68,6 +71,26 @@ impl Patch<'_> {
             offset_index: Some(offset_index),
         };
         Ok(Some(Outcome::New(Part::new(start, bytes.into()), Box::new(closed))))
+    }
+
+    /// Whether no page is left that uses the dictionary.
+    fn is_dictionary_needless(&self) -> bool {
+        self.unfolded > 0 && self.plain == self.pages.len()
+    }
+
+    /// The description of the chunk with the encodings that it has now. How many pages have which is not known of those
+    /// that were copied.
+    fn encodings(&self) -> ColumnChunkMetaDataBuilder {
+        let metadata = &self.closed.metadata;
+        let builder = metadata.clone().into_builder();
+        if self.unfolded == 0 {
+            return builder;
+        }
+        let encodings = match self.is_dictionary_needless() {
+            true => vec![Encoding::PLAIN, Encoding::RLE],
+            false => metadata.encodings().chain([Encoding::PLAIN]).collect(),
+        };
+        builder.set_encodings(encodings).clear_page_encoding_stats()
     }
 
     /// The bounds of all values. They are looked for only where the lowest or the highest may have gone.
@@ -134,76 +157,108 @@ impl Patch<'_> {
         let Some(known) = &self.closed.column_index else {
             return Ok(None);
         };
-        let mut builder = ColumnIndexBuilder::new(self.closed.metadata.column_type());
-        for (number, page) in self.new.iter().enumerate() {
-            let Some(entry) = entry(known, number, page) else {
-                return Ok(None);
-            };
-            builder.append(entry.null_page, entry.min, entry.max, entry.nulls);
-        }
-        builder.build().map(Some)
+        let entries = self.new.iter().enumerate().map(|(number, page)| match &page.facts {
+            Some(entry) => Some(entry.clone()),
+            None => Entry::stored(known, number),
+        });
+        let Some(entries) = entries.collect::<Option<Vec<Entry>>>() else {
+            return Ok(None);
+        };
+        column_index(self.closed.metadata.column_type(), &entries)
     }
 
-    /// The bytes before the data pages. `None`: the dictionary cannot be written.
-    fn dictionary_page(&mut self) -> ParquetResult<Option<Vec<u8>>> {
+    /// The bytes before the data pages.
+    fn dictionary_page(&mut self) -> ParquetResult<Vec<u8>> {
         let Some(dictionary) = self.dictionary.take() else {
-            return Ok(Some(Vec::new()));
+            return Ok(Vec::new());
         };
         let start = self.closed.metadata.byte_range().0;
         let before = position(dictionary.len_before())?;
+        if self.is_dictionary_needless() {
+            self.longer -= before;
+            return Ok(Vec::new());
+        }
         let Some((values, count)) = dictionary.grown() else {
             let first = self.pages.first().map_or(0, |page| page.offset);
             let length = u64::try_from(first)?.saturating_sub(start);
             let bytes = self.part.get_bytes(start, usize::try_from(length)?)?;
-            return Ok(Some(bytes.to_vec()));
+            return Ok(bytes.to_vec());
         };
-        let Some(compressed) = self.codec.compress(&values) else {
-            return Ok(None);
-        };
-        let page = Page::DictionaryPage {
-            buf: compressed.into_owned().into(),
-            num_values: count,
-            encoding: Encoding::PLAIN,
-            is_sorted: false,
-        };
-        let mut out = TrackedWrite::new(Vec::new());
-        SerializedPageWriter::new(&mut out).write_page(CompressedPage::new(page, values.len()))?;
         self.longer += position(values.len())? - before;
-        out.into_inner().map(Some)
+        Ok(dictionary_page(&mut self.codec, values, count)?.0)
     }
 }
 
-/// What the column index says of a page.
-struct Entry {
-    null_page: bool,
-    min: Vec<u8>,
-    max: Vec<u8>,
-    nulls: i64,
+/// A page of these values, and the bytes it takes when it is not compressed.
+pub(super) fn dictionary_page(codec: &mut Codec, values: &[u8], count: u32) -> ParquetResult<(Vec<u8>, usize)> {
+    let mut compressed = Vec::new();
+    let compressed = codec.compress(values, &mut compressed).ok_or_else(too_large)?;
+    let page = Page::DictionaryPage {
+        buf: Bytes::copy_from_slice(compressed),
+        num_values: count,
+        encoding: Encoding::PLAIN,
+        is_sorted: false,
+    };
+    let mut out = TrackedWrite::new(Vec::new());
+    let written = SerializedPageWriter::new(&mut out).write_page(CompressedPage::new(page, values.len()))?;
+    Ok((out.into_inner()?, written.uncompressed_size))
 }
 
-fn entry(known: &ColumnIndexMetaData, number: usize, page: &NewPage) -> Option<Entry> {
-    let (null_page, nulls, bounds) = match &page.facts {
-        Some(facts) => {
-            let value = |bound: &Option<Bound>| bound.as_ref().map(|bound| bound.value.clone());
-            let bounds = value(&facts.bounds.min).zip(value(&facts.bounds.max));
-            (facts.nulls == facts.rows, facts.nulls, bounds)
+/// No page is as large as that.
+pub(super) fn too_large() -> ParquetError {
+    ParquetError::General("a page of more than two gigabytes".into())
+}
+
+/// What the column index says of a page.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) bounds: Bounds,
+    pub(super) nulls: i64,
+    null_page: bool,
+}
+
+impl Entry {
+    /// Of a page with so many rows, and so many of them NULL.
+    pub(super) fn new(bounds: Bounds, nulls: usize, rows: usize) -> ParquetResult<Self> {
+        Ok(Self {
+            bounds,
+            nulls: position(nulls)?,
+            null_page: nulls == rows,
+        })
+    }
+
+    /// Of a page of a file.
+    fn stored(known: &ColumnIndexMetaData, page: usize) -> Option<Self> {
+        let bound = |value| Bound { value, exact: false };
+        Some(Self {
+            null_page: known.is_null_page(page),
+            nulls: known.null_count(page)?,
+            bounds: match bounds_of(known, page) {
+                Some((min, max)) => Bounds {
+                    min: Some(bound(min)),
+                    max: Some(bound(max)),
+                },
+                None => Bounds::default(),
+            },
+        })
+    }
+}
+
+/// The index of these pages. `None`: one of them has values without bounds.
+pub(super) fn column_index<'a>(
+    column_type: Type,
+    entries: impl IntoIterator<Item = &'a Entry>,
+) -> ParquetResult<Option<ColumnIndexMetaData>> {
+    let mut builder = ColumnIndexBuilder::new(column_type);
+    for entry in entries {
+        let value = |bound: &Option<Bound>| bound.as_ref().map(|bound| bound.value.clone());
+        match value(&entry.bounds.min).zip(value(&entry.bounds.max)) {
+            _ if entry.null_page => builder.append(true, Vec::new(), Vec::new(), entry.nulls),
+            Some((min, max)) => builder.append(false, min, max, entry.nulls),
+            None => return Ok(None),
         }
-        None => (
-            known.is_null_page(number),
-            known.null_count(number)?,
-            bounds_of(known, number),
-        ),
-    };
-    let (min, max) = match null_page {
-        true => (Vec::new(), Vec::new()),
-        false => bounds?,
-    };
-    Some(Entry {
-        null_page,
-        min,
-        max,
-        nulls,
-    })
+    }
+    builder.build().map(Some)
 }
 
 pub(super) fn bounds_of(index: &ColumnIndexMetaData, page: usize) -> Option<(Vec<u8>, Vec<u8>)> {

@@ -1,7 +1,5 @@
 //! Compression of a page, as that of the pages around it.
 
-use std::borrow::Cow;
-
 use datafusion::parquet::basic::Compression;
 
 /// Compresses as the chunk's other pages are compressed.
@@ -22,12 +20,22 @@ impl Codec {
         }
     }
 
-    /// `None`: there is too much of it.
-    pub(super) fn compress<'a>(&mut self, bytes: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    /// `bytes`, compressed into `buffer`. `None`: there is too much of it.
+    pub(super) fn compress<'a>(&mut self, bytes: &'a [u8], buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         match self {
-            Self::Uncompressed => Some(bytes.into()),
-            Self::Snappy(encoder) => encoder.compress_vec(bytes).ok().map(Cow::Owned),
-            Self::Zstd(level) => zstd::bulk::compress(bytes, *level).ok().map(Cow::Owned),
+            Self::Uncompressed => Some(bytes),
+            Self::Snappy(encoder) => {
+                let most = snap::raw::max_compress_len(bytes.len());
+                if buffer.len() < most {
+                    buffer.resize(most, 0);
+                }
+                let length = encoder.compress(bytes, buffer).ok()?;
+                buffer.get(..length)
+            }
+            Self::Zstd(level) => {
+                *buffer = zstd::bulk::compress(bytes, *level).ok()?;
+                Some(buffer)
+            }
         }
     }
 }

@@ -10,8 +10,10 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::kind::Kind;
 use super::values::{Texts, put_text};
 
-/// A dictionary that is larger helps nobody: the chunk is better encoded from the start.
+/// A dictionary that has become larger than this helps nobody: the chunk is better encoded from the start.
 const LARGEST: usize = 4 << 20;
+/// To find a value among more than these costs more than to store it plainly.
+const MANY: usize = 8 * 1024;
 
 pub(super) struct Dictionary {
     kind: Kind,
@@ -23,9 +25,30 @@ pub(super) struct Dictionary {
     hasher: DefaultHashBuilder,
     /// Its bytes when it was read.
     stored: usize,
+    /// Bytes that it may have.
+    most: usize,
 }
 
 impl Dictionary {
+    /// An empty one, which may have `most` bytes.
+    pub(super) fn new(kind: Kind, most: usize) -> Self {
+        Self {
+            kind,
+            bytes: Vec::new(),
+            places: Vec::new(),
+            known: None,
+            hasher: DefaultHashBuilder::default(),
+            stored: 0,
+            most,
+        }
+    }
+
+    /// Bytes held in memory.
+    pub(super) fn memory(&self) -> usize {
+        let known = self.known.as_ref().map_or(0, HashTable::capacity);
+        self.bytes.capacity() + size_of::<Range<usize>>() * self.places.capacity() + 5 * known
+    }
+
     /// `None`: it is stored in another way.
     pub(super) fn read(page: &Page, kind: Kind) -> Option<Self> {
         let Page::DictionaryPage {
@@ -59,6 +82,7 @@ impl Dictionary {
             known: None,
             hasher: DefaultHashBuilder::default(),
             stored: buf.len(),
+            most: LARGEST,
         })
     }
 
@@ -68,6 +92,11 @@ impl Dictionary {
 
     pub(super) fn len(&self) -> usize {
         self.places.len()
+    }
+
+    /// Whether pages that change had better do without.
+    pub(super) fn is_large(&self) -> bool {
+        self.places.len() > MANY
     }
 
     /// The values at these places, each once.
@@ -111,7 +140,7 @@ impl Dictionary {
 
     fn add(&mut self, value: &[u8], hash: u64) -> Option<u32> {
         let place = u32::try_from(self.places.len()).ok()?;
-        if self.bytes.len() + value.len() > LARGEST {
+        if self.bytes.len() + value.len() > self.most {
             return None;
         }
         match self.kind.width() {
@@ -136,8 +165,8 @@ impl Dictionary {
     }
 
     /// The page of all values, if there are more than there were.
-    pub(super) fn grown(self) -> Option<(Vec<u8>, u32)> {
+    pub(super) fn grown(&self) -> Option<(&[u8], u32)> {
         let count = u32::try_from(self.places.len()).ok()?;
-        (self.bytes.len() > self.stored).then_some((self.bytes, count))
+        (self.bytes.len() > self.stored).then_some((self.bytes.as_slice(), count))
     }
 }

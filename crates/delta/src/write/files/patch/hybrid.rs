@@ -202,6 +202,6 @@ mod tests {
     #[test]
     fn widths_are_those_of_the_largest_number() {
         let widths: Vec<u32> = [0, 1, 2, 3, 4, 5, 256, 257].into_iter().map(width_of).collect();
-        assert_eq!(widths, [0, 0, 1, 2, 2, 3, 8, 9]);
+        assert_eq!(widths, [1, 1, 1, 2, 2, 3, 8, 9]);
     }
 }

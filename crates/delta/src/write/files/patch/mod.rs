@@ -17,8 +17,10 @@ mod chunk;
 mod close;
 mod codec;
 mod dictionary;
+mod encode;
 mod fresh;
 mod hybrid;
+mod input;
 mod kind;
 mod page;
 #[cfg(test)]
@@ -32,6 +34,7 @@ use datafusion::parquet::column::writer::ColumnCloseResult;
 use datafusion::parquet::file::metadata::RowGroupMetaData;
 use object_store::ObjectStore;
 
+pub(super) use encode::ColumnEncoder;
 pub(super) use fresh::FreshRows;
 
 use super::original::{Original, Part};

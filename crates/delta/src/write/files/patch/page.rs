@@ -76,6 +76,11 @@ impl<'a> Content<'a> {
         })
     }
 
+    /// Whether values are stored as they are, and not as places in the dictionary.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.values, Values::Plain(_))
+    }
+
     /// How many rows are NULL.
     pub(super) fn nulls(&self) -> usize {
         self.rows - self.flags.present(0..self.rows)
@@ -86,8 +91,7 @@ impl<'a> Content<'a> {
         match (&self.values, dictionary) {
             (Values::Places(places), Some(dictionary)) => Bounds::of(self.kind, dictionary.values_at(places)),
             (Values::Places(_), None) => Bounds::default(),
-            (Values::Plain(bytes), _) if self.kind.width().is_some() => Bounds::of_fixed(self.kind, bytes),
-            (Values::Plain(bytes), _) => Bounds::of(self.kind, Texts(bytes)),
+            (Values::Plain(bytes), _) => Bounds::of_plain(self.kind, bytes),
         }
     }
 
@@ -113,6 +117,14 @@ impl<'a> Content<'a> {
         new: &NewValues<'_>,
         dictionary: &mut Option<Dictionary>,
     ) -> Option<Option<Changed<'static>>> {
+        if let (Values::Places(_), Some(known)) = (&self.values, dictionary.as_ref())
+            && known.is_large()
+        {
+            return match self.differs(new, known)? {
+                true => self.unfolded(known)?.replace(new, &mut None),
+                false => Some(None),
+            };
+        }
         let mut flags = self.flags.clone();
         let mut editor = Editor::new(self);
         let mut gone = Bounds::default();
@@ -147,6 +159,49 @@ impl<'a> Content<'a> {
             },
             gone,
         }))
+    }
+}
+
+impl Content<'_> {
+    /// Whether any of the rows has another value than its new one.
+    fn differs(&self, new: &NewValues<'_>, dictionary: &Dictionary) -> Option<bool> {
+        let Values::Places(places) = &self.values else {
+            return None;
+        };
+        let (mut next, mut at) = (0, 0);
+        for (row, fresh) in &new.rows {
+            at += self.flags.present(next..*row);
+            next = *row;
+            let old = match self.flags.is_present(*row) {
+                true => Some(dictionary.get(*places.get(at)?)?),
+                false => None,
+            };
+            if old != new.fresh.get(*fresh) {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+
+    /// The same with the values themselves instead of their places in the dictionary.
+    fn unfolded(&self, dictionary: &Dictionary) -> Option<Content<'static>> {
+        let Values::Places(places) = &self.values else {
+            return None;
+        };
+        let mut plain = Vec::with_capacity(places.len() * (self.kind.width().unwrap_or(16)));
+        for place in places {
+            let value = dictionary.get(*place)?;
+            match self.kind.width() {
+                Some(_) => plain.extend_from_slice(value),
+                None => put_text(value, &mut plain)?,
+            }
+        }
+        Some(Content {
+            kind: self.kind,
+            rows: self.rows,
+            flags: self.flags.clone(),
+            values: Values::Plain(plain.into()),
+        })
     }
 }
 

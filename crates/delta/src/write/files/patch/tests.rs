@@ -15,7 +15,8 @@ use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_reader::{
     ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
 };
-use datafusion::parquet::basic::Compression;
+use datafusion::parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
+use datafusion::parquet::basic::{Compression, Encoding};
 use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use datafusion::parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use datafusion::parquet::file::writer::SerializedFileWriter;
@@ -25,8 +26,8 @@ use object_store::{ObjectStore, ObjectStoreExt};
 
 use super::super::layout::FileLayout;
 use super::super::original::Original;
-use super::super::spliced::parquet_schema;
-use super::FreshRows;
+use super::super::parquet::parquet_schema;
+use super::{ColumnEncoder, FreshRows};
 
 const ROWS: usize = 250;
 const GROUP: usize = 100;
@@ -393,4 +394,129 @@ async fn what_is_stored_in_unknown_ways_is_left_to_others() {
         metadata: metadata(&file(&batch, properties(true, Compression::GZIP(Default::default())))),
     };
     assert!(!gzip.patchable(0) && !gzip.patchable(7));
+}
+
+/// A file of one row group, whose columns are encoded here where that can be done, in steps of `step` rows. Tells how many
+/// columns were.
+fn encoded(batch: &RecordBatch, step: usize, dictionary: bool, compression: Compression) -> (Bytes, usize) {
+    let layout = FileLayout::data(&batch.schema(), &[], &HashMap::new(), None).unwrap();
+    let schema = parquet_schema(&layout).unwrap();
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(dictionary)
+        .set_compression(compression);
+    let properties = Arc::new(properties.build());
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema.root_schema_ptr(), Arc::clone(&properties)).unwrap();
+    let library = ArrowRowGroupWriterFactory::new(&writer, batch.schema());
+    let library = library.create_column_writers(0).unwrap();
+    let mut target = writer.next_row_group().unwrap();
+    let (mut start, mut ours) = (0, 0);
+    for (place, mut theirs) in library.into_iter().enumerate() {
+        let column = batch.column(place);
+        let mut encoder = ColumnEncoder::new(schema.column(place), column.data_type(), &properties);
+        start = 0;
+        while start < batch.num_rows() {
+            let rows = step.min(batch.num_rows() - start);
+            let part = column.slice(start, rows);
+            match &mut encoder {
+                Some(encoder) => encoder.write(&part).unwrap(),
+                None => {
+                    let leaves = compute_leaves(batch.schema().field(place), &part).unwrap();
+                    leaves.iter().for_each(|leaf| theirs.write(leaf).unwrap());
+                }
+            }
+            start += rows;
+        }
+        match encoder {
+            Some(encoder) => {
+                assert!(encoder.memory() > 0);
+                ours += 1;
+                let (part, closed) = encoder.close().unwrap();
+                target.append_column(&part, closed).unwrap();
+            }
+            None => theirs.close().unwrap().append_to_row_group(&mut target).unwrap(),
+        }
+    }
+    assert_eq!(start, batch.num_rows());
+    target.close().unwrap();
+    (writer.into_inner().unwrap().into(), ours)
+}
+
+#[test]
+fn encoded_columns_hold_what_parquets_own_writer_puts_into_them() {
+    let mut dice = Dice(11);
+    for (count, variety) in [(1, 5), (100, 40), (20_000, 3), (45_000, 30), (45_000, 1 << 20)] {
+        let batch = rows(count, variety, &mut dice);
+        for dictionary in [false, true] {
+            for (step, compression) in [(8192, Compression::SNAPPY), (777, Compression::UNCOMPRESSED)] {
+                let (found, ours) = encoded(&batch, step, dictionary, compression);
+                assert_eq!(ours, 11);
+                assert_eq!(read(&found, None).columns(), batch.columns());
+                let some = [RowSelector::skip(count / 3), RowSelector::select(count / 3)];
+                let some = RowSelection::from_iter(some.into_iter().filter(|s| s.row_count > 0));
+                let expected = batch.slice(count / 3, if count < 3 { 0 } else { count / 3 });
+                if expected.num_rows() > 0 {
+                    assert_eq!(read(&found, Some(some)).columns(), expected.columns());
+                }
+                let library = file(&batch, WriterProperties::builder());
+                let (is, should) = (metadata(&found), metadata(&library));
+                for (is, should) in is.row_group(0).columns().iter().zip(should.row_group(0).columns()) {
+                    let name = is.column_path();
+                    let (is, should) = (is.statistics().unwrap(), should.statistics().unwrap());
+                    assert_eq!(is.min_bytes_opt(), should.min_bytes_opt(), "{name}");
+                    assert_eq!(is.max_bytes_opt(), should.max_bytes_opt(), "{name}");
+                    assert_eq!(is.null_count_opt(), should.null_count_opt(), "{name}");
+                    assert_eq!(is.min_is_exact(), should.min_is_exact(), "{name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dictionary_that_is_full_is_followed_by_plain_pages() {
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..60_000).map(|i| format!("{i:030}"))));
+    let batch = RecordBatch::try_from_iter_with_nullable([("t", texts, true)]).unwrap();
+    let (found, _) = encoded(&batch, 8192, true, Compression::SNAPPY);
+    assert_eq!(read(&found, None), batch);
+    let metadata = metadata(&found);
+    let chunk = metadata.row_group(0).column(0);
+    assert!(chunk.dictionary_page_offset().is_some());
+    let encodings: Vec<Encoding> = chunk.encodings().collect();
+    assert!(encodings.contains(&Encoding::RLE_DICTIONARY) && encodings.contains(&Encoding::PLAIN));
+    // Its pages have no more rows than those that readers skip by.
+    let pages = &metadata.offset_index().unwrap()[0][0].page_locations;
+    assert!(
+        pages
+            .windows(2)
+            .all(|two| two[1].first_row_index - two[0].first_row_index <= 20_000)
+    );
+}
+
+#[tokio::test]
+async fn pages_of_a_large_dictionary_go_without_it() {
+    let texts = |from: i64, count: i64| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(
+            (from..from + count).map(|i| format!("text {i}")),
+        ))
+    };
+    let batch = |from, count| RecordBatch::try_from_iter_with_nullable([("t", texts(from, count), true)]).unwrap();
+    let (before, _) = encoded(&batch(0, 45_000), 8192, true, Compression::SNAPPY);
+    let dictionary = |file: &Bytes| metadata(file).row_group(0).column(0).dictionary_page_offset();
+    // One page of three, then all.
+    for (places, kept) in [(vec![30_000], true), (vec![1, 30_000, 44_999], false)] {
+        let new = batch(-7, i64::try_from(places.len()).unwrap());
+        let after = patched(&before, &places, &new).await.unwrap();
+        assert_eq!(read(&after, None), replaced(&batch(0, 45_000), &places, &new));
+        assert_eq!(dictionary(&after).is_some(), kept);
+        let again = patched(&after, &[2], &batch(9, 1)).await.unwrap();
+        assert_eq!(read(&again, None), replaced(&read(&after, None), &[2], &batch(9, 1)));
+    }
+    // What does not change stays as it is.
+    let same = patched(&before, &[5, 30_000], &replaced(&batch(5, 2), &[1], &batch(30_000, 1)))
+        .await
+        .unwrap();
+    assert_eq!(
+        metadata(&same).row_group(0).compressed_size(),
+        metadata(&before).row_group(0).compressed_size()
+    );
 }

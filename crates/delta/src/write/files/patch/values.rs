@@ -44,16 +44,21 @@ impl Flags {
 
     /// As the beginning of a page.
     pub(super) fn put(&self, out: &mut Vec<u8>) -> Option<()> {
-        let Self::Some(levels) = self else {
-            return Some(());
-        };
-        let start = out.len();
-        out.extend_from_slice(&[0; 4]);
-        hybrid::encode(levels, 1, out);
-        let length = u32::try_from(out.len() - start - 4).ok()?;
-        out.get_mut(start..start + 4)?.copy_from_slice(&length.to_le_bytes());
-        Some(())
+        match self {
+            Self::All(_) => Some(()),
+            Self::Some(levels) => put_levels(levels, out),
+        }
     }
+}
+
+/// Puts flags of rows, behind their length.
+pub(super) fn put_levels(levels: &[u32], out: &mut Vec<u8>) -> Option<()> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    hybrid::encode(levels, 1, out);
+    let length = u32::try_from(out.len() - start - 4).ok()?;
+    out.get_mut(start..start + 4)?.copy_from_slice(&length.to_le_bytes());
+    Some(())
 }
 
 /// The flags of a page's rows, and the bytes of its values.
