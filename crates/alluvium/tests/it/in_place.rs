@@ -19,7 +19,7 @@ const VALUES: &str = "n % 3 = 0 AS flag, CAST(n % 100 AS TINYINT) AS tiny, CAST(
      CASE WHEN n % 7 <> 0 THEN CAST(n AS INT) END AS num, n * 1000003 AS long, CAST(n AS FLOAT) / 8 AS single, \
      CASE WHEN n % 5 <> 0 THEN CAST(n AS DOUBLE) / 16 END AS dbl, CAST(n % 9999 AS DECIMAL(9, 2)) AS price, \
      CAST(n AS DECIMAL(38, 10)) AS huge, CASE WHEN n % 11 <> 0 THEN 'text ' || n END AS name, \
-     CAST('few ' || n % 4 AS STRING) AS few, arrow_cast('bytes ' || n, 'Binary') AS bytes, \
+     CAST('few ' || (n % 4) AS STRING) AS few, arrow_cast('bytes ' || n, 'Binary') AS bytes, \
      DATE '2024-01-01' + CAST(n % 900 AS INT) AS day, to_timestamp_micros(n * 1000003) AS time";
 
 /// Rows `ids` (an expression over `value`), whose values are those of row `n`.
@@ -188,6 +188,7 @@ fn new_versions_without_room_in_memory_go_elsewhere() {
             )
             .await;
         }
+        let session = scratch.session().await;
         let differing = "SELECT count(*) FROM (SELECT * FROM t EXCEPT SELECT * FROM twin)";
         assert_eq!(rows(&session, differing).await, ["0"]);
         assert_eq!(

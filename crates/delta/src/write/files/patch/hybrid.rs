@@ -132,11 +132,10 @@ fn pack(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     out.resize(end, 0);
 }
 
-/// The bits that numbers below `count` take.
+/// The bits that numbers below `count` take. One at least: not every reader knows numbers of none.
 pub(super) fn width_of(count: usize) -> u32 {
-    count
-        .checked_sub(1)
-        .map_or(0, |most| usize::BITS - most.leading_zeros())
+    let most = count.saturating_sub(1);
+    (usize::BITS - most.leading_zeros()).max(1)
 }
 
 #[cfg(test)]

@@ -449,7 +449,7 @@ fn encoded_columns_hold_what_parquets_own_writer_puts_into_them() {
         for dictionary in [false, true] {
             for (step, compression) in [(8192, Compression::SNAPPY), (777, Compression::UNCOMPRESSED)] {
                 let (found, ours) = encoded(&batch, step, dictionary, compression);
-                assert_eq!(ours, 11);
+                assert_eq!(ours, 10);
                 assert_eq!(read(&found, None).columns(), batch.columns());
                 let some = [RowSelector::skip(count / 3), RowSelector::select(count / 3)];
                 let some = RowSelection::from_iter(some.into_iter().filter(|s| s.row_count > 0));
