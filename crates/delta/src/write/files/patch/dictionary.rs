@@ -13,7 +13,7 @@ use super::values::{Texts, put_text};
 /// A dictionary that has become larger than this helps nobody: the chunk is better encoded from the start.
 const LARGEST: usize = 4 << 20;
 /// To find a value among more than these costs more than to store it plainly.
-const MANY: usize = 8 * 1024;
+const MANY: usize = 64 * 1024;
 
 pub(super) struct Dictionary {
     kind: Kind,
