@@ -1,4 +1,4 @@
-//! Many stored rows at a time. Rows of a large source are far apart in memory, and every one that is touched alone costs
+//! Many pairs at a time. Rows of a large source are far apart in memory, and every one that is touched alone costs
 //! as much as copying a hundred in a row; so matches wait, and the source is gone through in its order for all of them.
 
 use std::sync::Arc;
@@ -9,9 +9,8 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 
+use super::Keep;
 use super::build::Built;
-use super::output::Known;
-use super::settle::Found;
 use super::table::index;
 
 /// Rows of a block of a large source.
@@ -21,33 +20,29 @@ const MOST_BYTES: usize = 32 << 20;
 /// A source of so many bytes is large.
 const LARGE: usize = 64 << 20;
 
-/// Stored rows with a match, of one partition.
+/// Pairs of one partition.
 pub(super) struct Block {
     /// So many rows are worked off together.
     size: usize,
     rows: usize,
-    /// Source rows of pairs.
     sources: Vec<u32>,
-    /// The source rows of versions.
-    found: Vec<Vec<Found>>,
-    /// Stored rows of pairs, or versions.
     stored: Vec<RecordBatch>,
     _held: MemoryReservation,
 }
 
 impl Block {
-    /// Blocks of `batch_size` rows, or larger ones where the source is large and memory allows it.
-    pub(super) fn of(source: &Built, batch_size: usize, pool: &Arc<dyn MemoryPool>) -> Self {
+    /// Blocks of `batch_size` rows, or larger ones where there are pairs, the source is large and memory allows it.
+    pub(super) fn of(source: &Built, keep: Keep, batch_size: usize, pool: &Arc<dyn MemoryPool>) -> Self {
         let held = MemoryConsumer::new("MatchExec block").register(pool);
         let width = source.bytes() / source.rows().max(1) + 1;
         let size = (MOST_BYTES / width).min(MOST_ROWS);
         // The rows as they wait, and as they leave.
-        let large = source.bytes() > LARGE && size > batch_size && held.try_grow(2 * size * width).is_ok();
+        let large = keep == Keep::Pairs && source.bytes() > LARGE && size > batch_size;
+        let large = large && held.try_grow(2 * size * width).is_ok();
         Self {
             size: if large { size } else { batch_size },
             rows: 0,
             sources: Vec::new(),
-            found: Vec::new(),
             stored: Vec::new(),
             _held: held,
         }
@@ -61,41 +56,25 @@ impl Block {
         self.rows >= self.size
     }
 
-    pub(super) fn push_versions(&mut self, stored: RecordBatch, found: Vec<Found>) {
-        self.rows += stored.num_rows();
-        self.stored.push(stored);
-        self.found.push(found);
-    }
-
-    pub(super) fn push_pairs(&mut self, sources: &[u32], stored: RecordBatch) {
+    pub(super) fn push(&mut self, sources: &[u32], stored: RecordBatch) {
         self.rows += sources.len();
         self.sources.extend_from_slice(sources);
         self.stored.push(stored);
     }
 
-    /// What goes out of the rows that have waited.
+    /// The pairs that have waited.
     pub(super) fn work_off(
         &mut self,
-        known: &Known,
+        source: &Built,
         schema: &SchemaRef,
         batch_size: usize,
     ) -> Result<Vec<RecordBatch>> {
         self.rows = 0;
-        let (sources, found, stored) = (
-            std::mem::take(&mut self.sources),
-            std::mem::take(&mut self.found),
-            std::mem::take(&mut self.stored),
-        );
-        if let Some(settle) = &known.settle {
-            let passing = settle.passing(&known.built, &stored, &found)?.into_iter();
-            return passing
-                .map(|batch| Ok(batch.with_schema(Arc::clone(schema))?))
-                .collect();
+        let (sources, stored) = (std::mem::take(&mut self.sources), std::mem::take(&mut self.stored));
+        match sources.is_empty() {
+            true => Ok(Vec::new()),
+            false => pairs(source, &sources, stored, schema, batch_size),
         }
-        if sources.is_empty() {
-            return Ok(Vec::new());
-        }
-        pairs(&known.built, &sources, stored, schema, batch_size)
     }
 }
 

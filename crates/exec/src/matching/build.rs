@@ -15,6 +15,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
 use super::index::KeyTable;
+use super::prints::PRINT;
+use super::settle::Compared;
 use super::table::index;
 
 /// Fewer rows are not worth several threads.
@@ -27,6 +29,8 @@ const STRIDE: usize = 4096;
 pub(super) struct Built {
     /// In the source's order.
     pub(super) batches: Vec<RecordBatch>,
+    /// The fingerprints of the rows of each batch, where rows are compared.
+    prints: Vec<Vec<u128>>,
     /// The number of the first row of each batch, and at the end that of all rows.
     starts: Vec<usize>,
     /// The batch of every [`STRIDE`]th row.
@@ -43,9 +47,14 @@ impl Built {
         source: &Arc<dyn ExecutionPlan>,
         key: &[usize],
         nulls_equal: bool,
+        compared: Option<&Arc<Compared>>,
         context: &Arc<TaskContext>,
     ) -> Result<Self> {
-        let (batches, held) = collect(source, context).await?;
+        let Held {
+            batches,
+            prints,
+            rooms: held,
+        } = collect(source, compared, context).await?;
         let starts = starts(&batches)?;
         let rows = starts.last().copied().unwrap_or(0);
         let shards = match rows < WORTH_SHARDS {
@@ -61,6 +70,7 @@ impl Built {
             matched: (0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             strides: strides(&starts),
             batches,
+            prints,
             starts,
             held,
         })
@@ -93,6 +103,12 @@ impl Built {
         (batch, row - self.starts.get(batch).copied().unwrap_or(0))
     }
 
+    /// The fingerprint of row number `row`.
+    pub(super) fn print(&self, row: u32) -> Option<u128> {
+        let (batch, row) = self.place(row);
+        self.prints.get(batch)?.get(row).copied()
+    }
+
     pub(super) fn mark(&self, row: u32) {
         if let Some(word) = self.matched.get(index(row / 64)) {
             word.fetch_or(1 << (row % 64), Ordering::Relaxed);
@@ -121,16 +137,27 @@ impl Built {
     }
 }
 
+/// Rows in memory.
+#[derive(Default)]
+struct Held {
+    batches: Vec<RecordBatch>,
+    /// See [`Built::prints`].
+    prints: Vec<Vec<u128>>,
+    rooms: Vec<MemoryReservation>,
+}
+
 /// All batches, partition after partition. The partitions are read side by side.
 async fn collect(
     source: &Arc<dyn ExecutionPlan>,
+    compared: Option<&Arc<Compared>>,
     context: &Arc<TaskContext>,
-) -> Result<(Vec<RecordBatch>, Vec<MemoryReservation>)> {
+) -> Result<Held> {
     let mut tasks = JoinSet::new();
     for partition in 0..source.output_partitioning().partition_count() {
         let rows = source.execute(partition, Arc::clone(context))?;
-        let held = MemoryConsumer::new(format!("MatchExec[{partition}]")).register(context.memory_pool());
-        tasks.spawn(async move { (partition, hold(rows, held).await) });
+        let room = MemoryConsumer::new(format!("MatchExec[{partition}]")).register(context.memory_pool());
+        let compared = compared.cloned();
+        tasks.spawn(async move { (partition, hold(rows, compared, room).await) });
     }
     let mut parts = Vec::new();
     while let Some(part) = tasks.join_next().await {
@@ -138,23 +165,35 @@ async fn collect(
         parts.push((partition, part?));
     }
     parts.sort_by_key(|(partition, _)| *partition);
-    let (batches, held): (Vec<_>, Vec<_>) = parts.into_iter().map(|(_, part)| part).unzip();
-    Ok((batches.into_iter().flatten().collect(), held))
+    let mut all = Held::default();
+    for (_, part) in parts {
+        all.batches.extend(part.batches);
+        all.prints.extend(part.prints);
+        all.rooms.extend(part.rooms);
+    }
+    Ok(all)
 }
 
 async fn hold(
     mut rows: SendableRecordBatchStream,
-    held: MemoryReservation,
-) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
-    let mut batches = Vec::new();
+    compared: Option<Arc<Compared>>,
+    room: MemoryReservation,
+) -> Result<Held> {
+    let mut held = Held::default();
     while let Some(batch) = rows.next().await {
         let batch = batch?;
-        if batch.num_rows() > 0 {
-            held.try_grow(get_record_batch_memory_size(&batch))?;
-            batches.push(batch);
+        if batch.num_rows() == 0 {
+            continue;
         }
+        room.try_grow(get_record_batch_memory_size(&batch))?;
+        if let Some(compared) = &compared {
+            room.try_grow(batch.num_rows() * PRINT)?;
+            held.prints.push(compared.prints(&batch)?);
+        }
+        held.batches.push(batch);
     }
-    Ok((batches, held))
+    held.rooms.push(room);
+    Ok(held)
 }
 
 fn starts(batches: &[RecordBatch]) -> Result<Vec<usize>> {

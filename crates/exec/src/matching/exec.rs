@@ -29,7 +29,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use super::build::Built;
 use super::filter::filter_of;
 use super::output::{Known, Meeting, Side, Work};
-use super::settle::{AbsentVersions, Settle, SettleSpec};
+use super::settle::{AbsentVersions, Compared, Settle, SettleSpec};
 use super::{Keep, MARK};
 use crate::metrics::UNCHANGED_ROWS;
 use crate::row_exec::{RowOperator, StepContext};
@@ -139,7 +139,10 @@ impl MatchExec {
         let metrics = self.metrics.clone();
         let built = async move {
             let _timer = time.timer();
-            let built = Built::read(&source, &spec.source_key, spec.nulls_equal, &context).await?;
+            let settle = spec.settle.as_deref();
+            let compared = settle.map(|settle| Compared::try_new(settle, &schema)).transpose()?;
+            let compared = compared.map(Arc::new);
+            let built = Built::read(&source, &spec.source_key, spec.nulls_equal, compared.as_ref(), &context).await?;
             if let Some(unique) = spec.unique.as_ref().filter(|_| built.repeated()) {
                 report_duplicates(unique, &built, &source.schema(), &metrics, &context)?;
             }
@@ -148,10 +151,9 @@ impl MatchExec {
                 filter.update(filter_of(&built.table, &columns, spec.nulls_equal, &schema)?)?;
             }
             filter.mark_complete();
-            let settle = spec.settle.as_ref();
-            let settle = settle
-                .map(|settle| Settle::try_new(settle, &schema, &built))
-                .transpose()?;
+            let settle = settle.zip(compared);
+            let settle = settle.map(|(settle, compared)| Settle::try_new(settle, &schema, compared, &built));
+            let settle = settle.transpose()?;
             Ok(Arc::new(Known { built, settle }))
         };
         let built = async move { built.await.map_err(Arc::new) };

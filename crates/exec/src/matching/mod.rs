@@ -19,6 +19,8 @@ mod filter;
 mod index;
 mod keys;
 mod output;
+mod prime;
+mod prints;
 mod ranked;
 mod settle;
 mod table;

@@ -104,7 +104,7 @@ impl Work {
     /// `None`: a partition without stored rows of its own.
     pub(super) fn new(side: Side, stored: Option<SendableRecordBatchStream>) -> Self {
         Self {
-            block: Block::of(&side.known.built, side.batch_size, &side.pool),
+            block: Block::of(&side.known.built, side.keep, side.batch_size, &side.pool),
             side,
             stored,
             ready: VecDeque::new(),
@@ -157,7 +157,8 @@ impl Work {
             }
             if self.stored.is_none() || self.block.is_full() {
                 let schema = &self.side.schema;
-                let done = self.block.work_off(&self.side.known, schema, self.side.batch_size)?;
+                let source = &self.side.known.built;
+                let done = self.block.work_off(source, schema, self.side.batch_size)?;
                 self.ready.extend(done);
             }
         }
@@ -166,15 +167,8 @@ impl Work {
     /// Finds the source rows of stored rows.
     fn look_up(&mut self, stored: RecordBatch) -> Result<()> {
         let known = Arc::clone(&self.side.known);
-        if known.settle.is_some() {
-            let mut found = vec![Found::None; stored.num_rows()];
-            self.each_match(&stored, |at, row| {
-                if let Some(found) = found.get_mut(at) {
-                    *found = found.and(row);
-                }
-            })?;
-            self.block.push_versions(stored, found);
-            return Ok(());
+        if let Some(settle) = &known.settle {
+            return self.settle(settle, &stored);
         }
         let keeps_pairs = self.side.keep == Keep::Pairs;
         let (mut rows, mut places) = (Vec::new(), Vec::new());
@@ -187,7 +181,23 @@ impl Work {
         })?;
         if !rows.is_empty() {
             let stored = take_record_batch(&stored, &UInt64Array::from(places))?;
-            self.block.push_pairs(&rows, stored);
+            self.block.push(&rows, stored);
+        }
+        Ok(())
+    }
+
+    /// Lets the stored versions go on that the source may change.
+    fn settle(&mut self, settle: &Settle, stored: &RecordBatch) -> Result<()> {
+        let mut found = vec![Found::None; stored.num_rows()];
+        self.each_match(stored, |at, row| {
+            if let Some(found) = found.get_mut(at) {
+                *found = found.and(row);
+            }
+        })?;
+        let passing = settle.passing(&self.side.known.built, stored, &found)?;
+        if passing.num_rows() > 0 {
+            self.ready
+                .push_back(passing.with_schema(Arc::clone(&self.side.schema))?);
         }
         Ok(())
     }

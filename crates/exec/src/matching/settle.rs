@@ -1,11 +1,11 @@
 //! Histories that a load does not change: the only source row of a key that says what the open version says. Neither of
 //! the two has to be put in order with anything, and in a full extract most rows are such.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use alluvium_core::LoadError;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Int64Array, RecordBatch};
+use datafusion::arrow::array::{Array, AsArray, BooleanArray, BooleanBufferBuilder, Int64Array, RecordBatch};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Int64Type, Schema};
@@ -13,6 +13,7 @@ use datafusion::common::Result;
 
 use super::build::Built;
 use super::equal::{Couple, retain_equal};
+use super::prints::{Printer, knows};
 use crate::intervals::{CURRENT, DELETED, FROM, INSIDE, MARKED, TIME, TO, WINNER, broken_history};
 use crate::keys::{Columns, index_of};
 
@@ -23,7 +24,7 @@ pub struct SettleSpec {
     pub table: String,
     /// The columns that identify a history.
     pub keys: Vec<String>,
-    /// The columns that have to be equal, those that differ most often first.
+    /// The columns that have to be equal.
     pub compared: Vec<String>,
     /// Whether rows carry times of their own, which have to be that of the version.
     pub by_sequence: bool,
@@ -46,11 +47,59 @@ pub enum AbsentVersions {
     Kept,
 }
 
+/// The columns of a comparison: those that fingerprints stand for, and all others.
+pub(super) struct Compared {
+    printer: Printer,
+    others: Vec<usize>,
+}
+
+impl Compared {
+    /// Finds the columns in the schema of both sides.
+    pub(super) fn try_new(spec: &SettleSpec, schema: &Schema) -> Result<Self> {
+        let place = |name: &str| index_of(schema, name, "Match");
+        let columns = spec.compared.iter().map(|name| place(name));
+        let columns: Vec<usize> = columns.collect::<Result<_, _>>()?;
+        let known = |place: &usize| knows(schema.field(*place).data_type());
+        let (printed, others): (Vec<usize>, Vec<usize>) = columns.into_iter().partition(known);
+        let times = match spec.by_sequence {
+            true => Some((place(TIME)?, place(FROM)?)),
+            false => None,
+        };
+        let printed = printed.into_iter().map(|place| (place, place));
+        Ok(Self {
+            printer: Printer::new(times.into_iter().chain(printed)),
+            others,
+        })
+    }
+
+    /// The fingerprints of source rows.
+    pub(super) fn prints(&self, source: &RecordBatch) -> Result<Vec<u128>> {
+        self.printer.of_source(source)
+    }
+
+    /// Keeps the couples that say the same.
+    fn retain_equal(&self, built: &Built, stored: &RecordBatch, couples: &mut Vec<Couple>) -> Result<()> {
+        let rows: Vec<usize> = couples.iter().map(|couple| couple.stored).collect();
+        let mut prints = self.printer.of_stored(stored, &rows)?.into_iter();
+        couples.retain(|couple| {
+            prints
+                .next()
+                .is_some_and(|print| built.print(couple.source) == Some(print))
+        });
+        for column in &self.others {
+            if !couples.is_empty() {
+                retain_equal(built, stored, *column, couples)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The spec, with its columns found.
 pub(super) struct Settle {
     pub(super) spec: SettleSpec,
     keys: Columns,
-    compared: Vec<usize>,
+    compared: Arc<Compared>,
     places: Places,
     /// The source rows that win and are no deletes.
     telling: BooleanBuffer,
@@ -67,24 +116,21 @@ struct Places {
     current: usize,
     deleted: usize,
     inside: usize,
-    time: usize,
 }
 
 impl Settle {
-    pub(super) fn try_new(spec: &SettleSpec, schema: &Schema, built: &Built) -> Result<Self> {
+    pub(super) fn try_new(spec: &SettleSpec, schema: &Schema, compared: Arc<Compared>, built: &Built) -> Result<Self> {
         let place = |name: &str| index_of(schema, name, "Match");
         let (winner, marked) = (place(WINNER)?, place(MARKED)?);
-        let compared = spec.compared.iter().map(|name| place(name));
         Ok(Self {
             keys: Columns::try_new(schema, &spec.keys, "Match")?,
-            compared: compared.collect::<Result<_, _>>()?,
+            compared,
             places: Places {
                 from: place(FROM)?,
                 to: place(TO)?,
                 current: place(CURRENT)?,
                 deleted: place(DELETED)?,
                 inside: place(INSIDE)?,
-                time: place(TIME)?,
             },
             telling: telling(built, winner, marked)?,
             opened: (0..built.rows().div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
@@ -94,52 +140,40 @@ impl Settle {
     }
 
     /// The stored versions that go on. `found` names the source rows of each: none, one, or several.
-    pub(super) fn passing(
-        &self,
-        built: &Built,
-        stored: &[RecordBatch],
-        found: &[Vec<Found>],
-    ) -> Result<Vec<RecordBatch>> {
-        let mut passing = Vec::with_capacity(stored.len());
-        let mut couples = Vec::new();
-        for (number, (batch, found)) in stored.iter().zip(found).enumerate() {
-            let open = self.open(batch)?;
-            let kept = |(at, found): (usize, &Found)| match (found, self.spec.absent) {
-                (Found::None, AbsentVersions::Dropped) => false,
-                (Found::None, AbsentVersions::Open) => open.value(at),
-                _ => true,
-            };
-            passing.push(found.iter().enumerate().map(kept).collect::<Vec<bool>>());
-            let of_batch = self.candidates(batch, found, &open)?.into_iter();
-            couples.extend(of_batch.map(|(row, source)| ((number, row), source)));
-        }
-        for ((number, row), source) in self.settled(built, stored, couples)? {
+    pub(super) fn passing(&self, built: &Built, stored: &RecordBatch, found: &[Found]) -> Result<RecordBatch> {
+        let open = self.open(stored)?;
+        let kept = |(found, open): (&Found, &bool)| match (found, self.spec.absent) {
+            (Found::None, AbsentVersions::Dropped) => false,
+            (Found::None, AbsentVersions::Open) => *open,
+            _ => true,
+        };
+        let mut passing: Vec<bool> = found.iter().zip(&open).map(kept).collect();
+        let mut couples = self.candidates(stored, found, &open)?;
+        self.compared.retain_equal(built, stored, &mut couples)?;
+        for Couple { stored, source } in couples {
             built.mark(source);
-            if let Some(passes) = passing.get_mut(number).and_then(|rows| rows.get_mut(row)) {
+            if let Some(passes) = passing.get_mut(stored) {
                 *passes = false;
             }
         }
-        let left = stored.iter().zip(passing);
-        let left = left.map(|(batch, passing)| Ok(filter_record_batch(batch, &BooleanArray::from(passing))?));
-        left.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0))
-            .collect()
+        Ok(filter_record_batch(stored, &BooleanArray::from(passing))?)
     }
 
     /// Which versions are open.
-    fn open(&self, stored: &RecordBatch) -> Result<BooleanArray> {
+    fn open(&self, stored: &RecordBatch) -> Result<Vec<bool>> {
         let ends = times(stored, self.places.to)?;
         let open = |row| ends.is_valid(row).then(|| ends.value(row)) == self.spec.open_until;
-        Ok((0..stored.num_rows()).map(|row| Some(open(row))).collect())
+        Ok((0..stored.num_rows()).map(open).collect())
     }
 
     /// The open versions of a batch that have only one source row, which may say the same, with that row.
-    fn candidates(&self, stored: &RecordBatch, found: &[Found], open: &BooleanArray) -> Result<Vec<(usize, u32)>> {
+    fn candidates(&self, stored: &RecordBatch, found: &[Found], open: &[bool]) -> Result<Vec<Couple>> {
         let from = times(stored, self.places.from)?;
         let yes = |place: usize, row: usize| flag(stored, place, row);
         let mut couples = Vec::new();
-        for (at, found) in found.iter().enumerate() {
+        for (at, (found, open)) in found.iter().zip(open).enumerate() {
             let Found::One(source) = *found else { continue };
-            if !open.value(at) || !yes(self.places.inside, at) {
+            if !open || !yes(self.places.inside, at) {
                 continue;
             }
             if self.opens_again(source) {
@@ -148,39 +182,10 @@ impl Settle {
             let flagged = !self.spec.has_current || yes(self.places.current, at);
             let tells = self.telling.value(super::table::index(source));
             if flagged && tells && !yes(self.places.deleted, at) && from.is_valid(at) {
-                couples.push((at, source));
+                couples.push(Couple { stored: at, source });
             }
         }
         Ok(couples)
-    }
-
-    /// Those whose source row says the same: times are compared and then one column after the other, as long as any rows
-    /// are left. In the order of the source, whose rows are far apart in memory.
-    fn settled(
-        &self,
-        built: &Built,
-        stored: &[RecordBatch],
-        mut candidates: Vec<((usize, usize), u32)>,
-    ) -> Result<Vec<((usize, usize), u32)>> {
-        candidates.sort_unstable_by_key(|(_, source)| *source);
-        let couple = |(stored, source): &((usize, usize), u32)| Couple {
-            stored: *stored,
-            source: built.place(*source),
-        };
-        let mut couples: Vec<Couple> = candidates.iter().map(couple).collect();
-        let times = self.spec.by_sequence.then_some((self.places.time, self.places.from));
-        let columns = self.compared.iter().map(|column| (*column, *column));
-        for (new, old) in times.into_iter().chain(columns) {
-            if couples.is_empty() {
-                break;
-            }
-            let new: Vec<&ArrayRef> = built.batches.iter().map(|batch| batch.column(new)).collect();
-            let old: Vec<&ArrayRef> = stored.iter().map(|batch| batch.column(old)).collect();
-            retain_equal(&new, &old, &mut couples)?;
-        }
-        let mut equal = couples.into_iter().map(|couple| couple.stored).peekable();
-        candidates.retain(|(stored, _)| equal.next_if_eq(stored).is_some());
-        Ok(candidates)
     }
 
     /// Notes that the key of a source row has an open version; whether it had one.
@@ -258,3 +263,6 @@ fn flag(batch: &RecordBatch, place: usize, row: usize) -> bool {
     let flags = batch.column(place).as_boolean_opt();
     flags.is_some_and(|flags| flags.is_valid(row) && flags.value(row))
 }
+
+#[cfg(test)]
+mod tests;
