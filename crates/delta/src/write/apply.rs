@@ -45,8 +45,8 @@ use super::positions::{Marked, collect};
 pub(super) struct ApplyPositionsExec {
     input: Arc<dyn ExecutionPlan>,
     job: Arc<LoadJob>,
-    /// One for each file that may be written again at the same time. Files fall to partitions by hash, so one partition
-    /// may have them all.
+    /// One for each file that may be written again at the same time: some more than there are threads, because each waits
+    /// for the store in between. Files fall to partitions by hash, so one partition may have them all.
     permits: Arc<Semaphore>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -61,7 +61,7 @@ impl ApplyPositionsExec {
             Boundedness::Bounded,
         );
         Self {
-            permits: Arc::new(Semaphore::new(properties.partitioning.partition_count())),
+            permits: Arc::new(Semaphore::new(files_at_once(properties.partitioning.partition_count()))),
             input,
             job,
             properties: Arc::new(properties),
@@ -258,6 +258,10 @@ impl ApplyTask {
             Ok((file, (u64::try_from(new.len()).unwrap_or(0), written)))
         }
     }
+}
+
+fn files_at_once(partitions: usize) -> usize {
+    partitions + partitions.div_ceil(2)
 }
 
 /// A file that was written again, how many new versions it was given, and what it has become.

@@ -6,12 +6,15 @@
 //! ```text
 //! LoadCommitExec                 1 partition: drains every action row, commits once or not at all
 //!   CoalescePartitionsExec
-//!     ApplyPositionsExec         N partitions: rewrites the files that hold marked rows
+//!     ApplyPositionsExec         N partitions: masks marked rows, or writes their files again, new versions in place
 //!       RepartitionExec Hash(__file)
 //!         LoadWriteExec          N partitions: writes new row versions, collects marked positions
 //!           ProjectionExec       generated columns and constraints
 //!             <change stream>
 //! ```
+//!
+//! On tables without deletion vectors, new versions of stored rows do not travel through files of their own: the writers
+//! keep them (`positions::versions`) for the files that are written again.
 //!
 //! Nothing here knows SQL statements or sessions.
 

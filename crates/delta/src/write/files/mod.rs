@@ -1,16 +1,17 @@
 //! Data files: how they are laid out, written, described in the log, and thrown away when nothing comes of them.
 //!
-//! A thin writer of our own over Parquet's, because the log must be right in places where a wrong bound means a missed
-//! row: NaN, infinities, long decimals, timestamps between milliseconds.
+//! A writer of our own over Parquet's, because the log must be right in places where a wrong bound means a missed
+//! row: NaN, infinities, long decimals, timestamps between milliseconds. Columns of plain types are encoded by `pages`, which
+//! also changes values in stored pages; all others by Parquet's own column writers.
 
 mod background;
 mod dictionary;
 mod layout;
 mod ledger;
 mod original;
+mod pages;
 mod parquet;
 mod partition;
-mod patch;
 mod rolling;
 mod spliced;
 mod stats;

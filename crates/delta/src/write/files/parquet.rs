@@ -17,7 +17,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::layout::FileLayout;
 use super::ledger::{OpenFile, StatementFiles};
-use super::patch::{Chunks, ColumnEncoder};
+use super::pages::{Chunks, ColumnEncoder};
 use super::rolling::{WrittenFile, parquet_error};
 use super::stats::{leaf_count, statistics};
 

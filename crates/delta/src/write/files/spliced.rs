@@ -9,9 +9,9 @@ use datafusion::arrow::array::RecordBatch;
 use super::layout::FileLayout;
 use super::ledger::StatementFiles;
 use super::original::Original;
+use super::pages::FreshRows;
 use super::parquet::{NewRowGroup, ParquetFile};
 use super::partition::folder;
-use super::patch::FreshRows;
 use super::rolling::WrittenFile;
 
 /// Writes such a file.

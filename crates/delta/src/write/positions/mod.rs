@@ -1,5 +1,5 @@
 //! What becomes of stored rows that are marked: a strategy per kind of table. Where a table has deletion vectors turned
-//! on they are named in one, else their file is written again without them.
+//! on they are named in one, else their file is written again without them, or with their new versions in place.
 
 pub(super) mod homes;
 pub(super) mod rewrite;

@@ -162,15 +162,10 @@ fn ends<const N: usize, T: PartialOrd + Copy>(
 
 /// The first and the last text. Their first eight bytes tell in most cases.
 fn text_ends<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Option<(&'a [u8], &'a [u8])> {
-    let mut ends: Option<((u64, &[u8]), (u64, &[u8]))> = None;
-    for text in texts {
-        let this = (start_of(text), text);
-        ends = Some(match ends {
-            None => (this, this),
-            Some((min, max)) => (if this < min { this } else { min }, if this > max { this } else { max }),
-        });
-    }
-    ends.map(|(min, max)| (min.1, max.1))
+    let mut texts = texts.map(|text| (start_of(text), text));
+    let first = texts.next()?;
+    let (min, max) = texts.fold((first, first), |(min, max), text| (min.min(text), max.max(text)));
+    Some((min.1, max.1))
 }
 
 /// A number that is lower where the text is, or equal.

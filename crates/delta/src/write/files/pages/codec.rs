@@ -5,7 +5,7 @@ use datafusion::parquet::basic::Compression;
 /// Compresses as the chunk's other pages are compressed.
 pub(super) enum Codec {
     Uncompressed,
-    Snappy(snap::raw::Encoder),
+    Snappy(Box<snap::raw::Encoder>),
     Zstd(i32),
 }
 
@@ -14,7 +14,7 @@ impl Codec {
     pub(super) fn of(compression: Compression) -> Option<Self> {
         match compression {
             Compression::UNCOMPRESSED => Some(Self::Uncompressed),
-            Compression::SNAPPY => Some(Self::Snappy(snap::raw::Encoder::new())),
+            Compression::SNAPPY => Some(Self::Snappy(Box::new(snap::raw::Encoder::new()))),
             Compression::ZSTD(level) => Some(Self::Zstd(level.compression_level())),
             _ => None,
         }

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn booleans_come_back() {
         for count in 0..40 {
-            let bytes: Vec<u8> = (0..count).map(|i: u8| u8::from(i % 3 == 0)).collect();
+            let bytes: Vec<u8> = (0..count).map(|i: u8| u8::from(i.is_multiple_of(3))).collect();
             let mut bits = Vec::new();
             pack_booleans(&bytes, &mut bits);
             assert_eq!(unpack_booleans(&bits, bytes.len()), Some(bytes));

@@ -1,5 +1,4 @@
 //! Files with new values in some rows against files that are written with these values from the start.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::HashMap;
 use std::sync::Arc;

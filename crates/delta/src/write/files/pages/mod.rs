@@ -1,14 +1,17 @@
-//! Row groups with new values in some rows, which stay where they are.
+//! Columns of plain types, page after page: encoded, and with new values put into what is stored.
+//!
+//! [`ColumnEncoder`] makes a column chunk of Arrow's arrays. [`Original::patched`] makes one of a stored chunk, some of
+//! whose rows get new values and stay where they are:
 //!
 //! ```text
 //! column chunk:  dictionary  page  page  page  ..          what happens to it
 //!                    │        │     │     │
 //!   no new values    ·        ·     ·     ·                the bytes of the chunk are copied
 //!   new in one page  ·        ·     ▼     ·                that page is unpacked, changed and packed, the others copied
-//!   new to all       +        ·     ▼     ·                the dictionary grows
+//!   new to all       +        ·     ▼     ·                a small dictionary grows; pages go without a large one
 //! ```
 //!
-//! Neither decoded into rows nor encoded again: no value is hashed but the new ones, and columns in which a load changes
+//! Nothing is decoded into rows and encoded again, no value is hashed but the new ones, and columns in which a load changes
 //! nothing, such as the keys, cost a copy. Chunks that are stored in ways not known here (nested columns, delta
 //! encodings, pages of version 2, files without page indexes) are left to the caller.
 

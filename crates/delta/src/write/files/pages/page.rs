@@ -150,7 +150,7 @@ impl<'a> Content<'a> {
         }
         editor.keep(self.flags.present(next..self.rows))?;
         let values = editor.out;
-        Some(changed.then(|| Changed {
+        Some(changed.then_some(Changed {
             content: Content {
                 kind: self.kind,
                 rows: self.rows,
