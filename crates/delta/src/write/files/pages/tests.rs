@@ -499,13 +499,13 @@ async fn pages_of_a_large_dictionary_go_without_it() {
         ))
     };
     let batch = |from, count| RecordBatch::try_from_iter_with_nullable([("t", texts(from, count), true)]).unwrap();
-    let (before, _) = encoded(&batch(0, 45_000), 8192, true, Compression::SNAPPY);
+    let (before, _) = encoded(&batch(0, 70_000), 8192, true, Compression::SNAPPY);
     let dictionary = |file: &Bytes| metadata(file).row_group(0).column(0).dictionary_page_offset();
-    // One page of three, then all.
-    for (places, kept) in [(vec![30_000], true), (vec![1, 30_000, 44_999], false)] {
+    // One page of four, then all.
+    for (places, kept) in [(vec![30_000], true), (vec![1, 30_000, 44_999, 69_999], false)] {
         let new = batch(-7, i64::try_from(places.len()).unwrap());
         let after = patched(&before, &places, &new).await.unwrap();
-        assert_eq!(read(&after, None), replaced(&batch(0, 45_000), &places, &new));
+        assert_eq!(read(&after, None), replaced(&batch(0, 70_000), &places, &new));
         assert_eq!(dictionary(&after).is_some(), kept);
         let again = patched(&after, &[2], &batch(9, 1)).await.unwrap();
         assert_eq!(read(&again, None), replaced(&read(&after, None), &[2], &batch(9, 1)));
