@@ -11,12 +11,14 @@ use alluvium_core::Result;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::interleave_record_batch;
 use datafusion::arrow::row::{RowConverter, Rows, SortField};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 
 use super::files::{FileLayout, StatementFiles, TableWriter, WrittenFile, rows_size};
 
 /// Rows of this size in memory are worth a file of their own.
 const WORTH_A_FILE: usize = 8 * 1024 * 1024;
+/// The part of limited memory that a writer may hold.
+const SHARE: usize = 8;
 /// Rows that are put in order at once.
 const AT_ONCE: usize = 8192;
 
@@ -129,7 +131,15 @@ fn table_writer(
     pool: &Arc<dyn MemoryPool>,
 ) -> Result<TableWriter> {
     let reservation = MemoryConsumer::new("LoadWriteExec encoders").register(pool);
-    TableWriter::try_new(Arc::clone(layout), Arc::clone(files), reservation)
+    TableWriter::try_new(Arc::clone(layout), Arc::clone(files), reservation, share_of(pool))
+}
+
+/// What a writer may hold of the memory of `pool`: encoders cannot spill, and operators that can may not have begun yet.
+pub(super) fn share_of(pool: &Arc<dyn MemoryPool>) -> usize {
+    match pool.memory_limit() {
+        MemoryLimit::Finite(limit) => limit / SHARE,
+        _ => usize::MAX,
+    }
 }
 
 /// Writes the rows of one partition of the plan.

@@ -27,6 +27,8 @@ pub(in crate::write) struct TableWriter {
     files: Arc<StatementFiles>,
     /// What the encoders hold in memory.
     reservation: MemoryReservation,
+    /// Bytes that they may hold.
+    most: usize,
     /// Tells partitions apart; `None` for an unpartitioned table.
     converter: Option<RowConverter>,
     open: IndexMap<Option<OwnedRow>, BackgroundWriter>,
@@ -38,6 +40,7 @@ impl TableWriter {
         layout: Arc<FileLayout>,
         files: Arc<StatementFiles>,
         reservation: MemoryReservation,
+        most: usize,
     ) -> Result<Self> {
         let fields: Vec<_> = layout
             .partition
@@ -53,6 +56,7 @@ impl TableWriter {
             layout,
             files,
             reservation,
+            most,
             converter,
             open: IndexMap::new(),
             finished: Vec::new(),
@@ -138,7 +142,7 @@ impl TableWriter {
     /// Tells the pool what the encoders hold; when it is too much, row groups end early.
     async fn account(&mut self) -> Result<()> {
         let held = self.open.values().map(BackgroundWriter::memory).sum();
-        if self.reservation.try_resize(held).is_ok() {
+        if held <= self.most && self.reservation.try_resize(held).is_ok() {
             return Ok(());
         }
         if held > WORTH_FLUSHING {

@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use alluvium_core::Result;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::interleave_record_batch;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 
 use super::super::files::rows_size;
+use super::super::pool::share_of;
 
 /// More is not kept: further new versions go to files of their own.
 const MOST_KEPT: usize = 512 << 20;
-/// The part of limited memory that may be used for it, as other operators cannot do without.
-const SHARE: usize = 8;
 
 /// Those of one statement.
 #[derive(Debug, Default)]
@@ -112,19 +111,12 @@ impl Kept {
         let held = self
             .held
             .get_or_insert_with(|| MemoryConsumer::new("LoadWriteExec new versions").register(pool));
-        if self.size + size > most_kept(pool) || held.try_grow(size).is_err() {
+        if self.size + size > MOST_KEPT.min(share_of(pool)) || held.try_grow(size).is_err() {
             return None;
         }
         self.size += size;
         self.batches.push(batch.clone());
         Some(self.batches.len() - 1)
-    }
-}
-
-fn most_kept(pool: &Arc<dyn MemoryPool>) -> usize {
-    match pool.memory_limit() {
-        MemoryLimit::Finite(limit) => MOST_KEPT.min(limit / SHARE),
-        _ => MOST_KEPT,
     }
 }
 
@@ -211,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_not_kept() {
-        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(80 * SHARE));
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(640));
         let versions = NewVersions::default();
         assert!(versions.keep(&batch(&[1]), &[(0, 1)], &pool));
         assert!(!versions.keep(&batch(&[1, 2, 3]), &[(0, 2), (0, 3), (0, 4)], &pool));

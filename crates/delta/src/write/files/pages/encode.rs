@@ -53,7 +53,6 @@ pub(in crate::write::files) struct ColumnEncoder {
     rows: usize,
     uncompressed: usize,
     compression: Compression,
-    compressed: Vec<u8>,
 }
 
 /// Rows that do not fill a page yet.
@@ -98,7 +97,6 @@ impl ColumnEncoder {
             rows: 0,
             uncompressed: 0,
             compression: properties.compression(path),
-            compressed: Vec::new(),
             column,
         })
     }
@@ -156,10 +154,8 @@ impl ColumnEncoder {
             put_levels(&self.page.levels, &mut bytes).ok_or_else(too_large)?;
         }
         let (encoding, bounds) = self.put_values(&mut bytes)?;
-        let compressed = self
-            .codec
-            .compress(&bytes, &mut self.compressed)
-            .ok_or_else(too_large)?;
+        let mut compressed = Vec::new();
+        let compressed = self.codec.compress(&bytes, &mut compressed).ok_or_else(too_large)?;
         let data = Page::DataPage {
             buf: Bytes::copy_from_slice(compressed),
             num_values: u32::try_from(self.page.rows)?,
@@ -209,7 +205,7 @@ impl ColumnEncoder {
     pub(in crate::write::files) fn memory(&self) -> usize {
         let page = self.page.plain.len() + 4 * (self.page.places.len() + self.page.levels.len());
         let dictionary = self.dictionary.as_ref().map_or(0, Dictionary::memory);
-        page + dictionary + self.out.bytes_written() + self.compressed.capacity()
+        page + dictionary + self.out.bytes_written()
     }
 
     /// Ends the column: its bytes, as if they were at the beginning of a file, and what describes them.
