@@ -8,7 +8,6 @@ use std::sync::Arc;
 use alluvium_core::Result;
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, DynComparator, RecordBatch, make_comparator};
 use datafusion::arrow::compute::{SortOptions, filter_record_batch, not};
-
 use datafusion::execution::memory_pool::MemoryPool;
 
 use crate::table::ColumnBounds;

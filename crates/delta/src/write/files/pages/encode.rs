@@ -11,7 +11,6 @@ use datafusion::parquet::column::page::{CompressedPage, Page, PageWriter};
 use datafusion::parquet::column::writer::ColumnCloseResult;
 use datafusion::parquet::errors::{ParquetError, Result as ParquetResult};
 use datafusion::parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
-
 use datafusion::parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
 use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::parquet::file::writer::{SerializedPageWriter, TrackedWrite};

@@ -95,7 +95,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The bytes of the page, and whether they name places in the dictionary.
+    /// The bytes of the page. `None`: there are places, but no dictionary.
     pub(super) fn put(&self, dictionary: Option<&Dictionary>) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         self.flags.put(&mut out)?;
