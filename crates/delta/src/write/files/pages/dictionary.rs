@@ -87,7 +87,7 @@ impl Dictionary {
     }
 
     pub(super) fn get(&self, place: u32) -> Option<&[u8]> {
-        self.bytes.get(self.places.get(usize::try_from(place).ok()?)?.clone())
+        value_at(&self.bytes, &self.places, place)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -116,10 +116,7 @@ impl Dictionary {
         let Self {
             bytes, places, hasher, ..
         } = self;
-        let hash_at = |place: &u32| {
-            let place = usize::try_from(*place).ok().and_then(|place| places.get(place));
-            hasher.hash_one(place.and_then(|place| bytes.get(place.clone())))
-        };
+        let hash_at = |place: &u32| hasher.hash_one(value_at(bytes, places, *place));
         let known = self.known.get_or_insert_with(|| {
             let mut known = HashTable::with_capacity(places.len());
             for place in (0..places.len()).filter_map(|place| u32::try_from(place).ok()) {
@@ -128,10 +125,7 @@ impl Dictionary {
             known
         });
         let hash = hasher.hash_one(Some(value));
-        let same = |place: &u32| {
-            let place = usize::try_from(*place).ok().and_then(|place| places.get(place));
-            place.and_then(|place| bytes.get(place.clone())) == Some(value)
-        };
+        let same = |place: &u32| value_at(bytes, places, *place) == Some(value);
         match known.find(hash, same) {
             Some(place) => Some(*place),
             None => self.add(value, hash),
@@ -151,10 +145,7 @@ impl Dictionary {
         let Self {
             bytes, places, hasher, ..
         } = self;
-        let hash_at = |place: &u32| {
-            let place = usize::try_from(*place).ok().and_then(|place| places.get(place));
-            hasher.hash_one(place.and_then(|place| bytes.get(place.clone())))
-        };
+        let hash_at = |place: &u32| hasher.hash_one(value_at(bytes, places, *place));
         self.known.as_mut()?.insert_unique(hash, place, hash_at);
         Some(place)
     }
@@ -169,4 +160,8 @@ impl Dictionary {
         let count = u32::try_from(self.places.len()).ok()?;
         (self.bytes.len() > self.stored).then_some((self.bytes.as_slice(), count))
     }
+}
+
+fn value_at<'a>(bytes: &'a [u8], places: &[Range<usize>], place: u32) -> Option<&'a [u8]> {
+    bytes.get(places.get(usize::try_from(place).ok()?)?.clone())
 }
