@@ -10,6 +10,7 @@
 //! row groups, pages and rows.
 
 mod covered;
+mod deleted;
 mod desc;
 mod exec;
 mod provider;

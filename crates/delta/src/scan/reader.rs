@@ -19,12 +19,12 @@ use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::scalar::ScalarValue;
 use datafusion_datasource::{PartitionedFile, TableSchema};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use object_store::ObjectMeta;
-use roaring::RoaringTreemap;
 
+use crate::scan::ScanDesc;
+use crate::scan::deleted::{Placed, Vectors};
 use crate::scan::tasks::ScanTask;
-use crate::scan::{ScanDesc, vectors};
 
 /// Reads certain columns of the files of one table.
 #[derive(Debug, Clone)]
@@ -103,36 +103,30 @@ impl Reader {
         partition: usize,
         ctx: &Arc<TaskContext>,
     ) -> SendableRecordBatchStream {
-        let output = Arc::clone(&self.output);
-        let (reader, ctx) = (self.clone(), Arc::clone(ctx));
         let filter = conjunction_opt(filters).map(|predicate| Filter { predicate, late });
-        let rows = stream::iter(runs(tasks)).then(move |run| {
-            let (reader, ctx, filter) = (reader.clone(), Arc::clone(&ctx), filter.clone());
-            async move {
-                reader
-                    .open(run, filter, partition, &ctx)
-                    .await
-                    .map_err(DataFusionError::from)
-            }
-        });
-        Box::pin(RecordBatchStreamAdapter::new(output, rows.try_flatten()))
+        let output = Arc::clone(&self.output);
+        match self.open(&tasks, filter, partition, ctx) {
+            Ok(rows) => rows,
+            Err(e) => Box::pin(RecordBatchStreamAdapter::new(
+                output,
+                stream::iter([Err(DataFusionError::from(e))]),
+            )),
+        }
     }
 
-    async fn open(
+    fn open(
         &self,
-        run: Vec<ScanTask>,
+        tasks: &[ScanTask],
         filter: Option<Filter>,
         partition: usize,
         ctx: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let vector = run.first().and_then(|task| task.deletion_vector.as_ref());
-        let deleted = match vector {
-            Some(vector) => Some(vectors::read(&self.desc, vector, ctx).await?),
-            None => None,
-        };
-        let files = run.iter().map(|task| self.file(task)).collect::<Result<Vec<_>>>()?;
+        let files = tasks.iter().map(|task| self.file(task)).collect::<Result<Vec<_>>>()?;
         let mut projection = self.projection.clone();
-        let row = self.row_index(&mut projection, deleted.is_some())?;
+        let vectors = Vectors::of(&self.desc, tasks, ctx);
+        let vectors = vectors
+            .map(|vectors| self.with_places(&mut projection, vectors))
+            .transpose()?;
         let mut config = FileScanConfigBuilder::new(self.desc.store_url()?, self.source(filter, ctx)?)
             .with_projection_indices(Some(projection))?
             .with_preserve_order(true);
@@ -142,21 +136,28 @@ impl Reader {
         }
         let config = config.with_file_group(FileGroup::new(files)).build();
         let rows = DataSourceExec::from_data_source(config).execute(partition, Arc::clone(ctx))?;
-        let output = Arc::clone(&self.output);
-        let rows = rows.map(move |batch| Ok(shape(&batch?, &output, row.zip(deleted.as_ref()))?));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.output), rows)))
+        let (schema, output) = (Arc::clone(&self.output), Arc::clone(&self.output));
+        let shaped = match vectors {
+            Some(vectors) => vectors
+                .drop_from(rows)
+                .map(move |batch| Ok(shape(&batch?, &output)?))
+                .boxed(),
+            None => rows.map(move |batch| Ok(shape(&batch?, &output)?)).boxed(),
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, shaped)))
     }
 
-    /// Where `__row` is among the columns read; added at the end when it is `needed` and not there.
-    fn row_index(&self, projection: &mut Vec<usize>, needed: bool) -> Result<Option<usize>> {
-        if !needed {
-            return Ok(None);
-        }
-        let row = self.layout.table_schema().index_of(columns::ROW)?;
-        Ok(Some(projection.iter().position(|i| *i == row).unwrap_or_else(|| {
-            projection.push(row);
-            projection.len() - 1
-        })))
+    /// Tells `vectors` where the columns stand that say of each row which it is; they are read even if they are not
+    /// part of the output.
+    fn with_places(&self, projection: &mut Vec<usize>, vectors: Vectors) -> Result<Placed> {
+        let mut place = |name: &str| -> Result<usize> {
+            let index = self.layout.table_schema().index_of(name)?;
+            Ok(projection.iter().position(|i| *i == index).unwrap_or_else(|| {
+                projection.push(index);
+                projection.len() - 1
+            }))
+        };
+        Ok(vectors.placed(place(columns::FILE)?, place(columns::ROW)?))
     }
 
     fn source(&self, filter: Option<Filter>, ctx: &TaskContext) -> Result<Arc<dyn FileSource>> {
@@ -216,28 +217,10 @@ struct Filter {
     late: bool,
 }
 
-/// Splits tasks where a deletion vector begins or ends to apply: a file that has one is read by itself.
-fn runs(tasks: Vec<ScanTask>) -> Vec<Vec<ScanTask>> {
-    let mut runs: Vec<Vec<ScanTask>> = Vec::new();
-    for task in tasks {
-        match runs.last_mut() {
-            Some(run) if task.deletion_vector.is_none() && run.iter().all(|t| t.deletion_vector.is_none()) => {
-                run.push(task);
-            }
-            _ => runs.push(vec![task]),
-        }
-    }
-    runs
-}
-
-/// Drops deleted rows, then the columns beyond `output`, and puts the columns under `output`'s fields.
-fn shape(batch: &RecordBatch, output: &SchemaRef, deleted: Option<(usize, &RoaringTreemap)>) -> Result<RecordBatch> {
-    let kept = match deleted {
-        Some((row, deleted)) => vectors::drop_deleted(batch, row, deleted)?,
-        None => batch.clone(),
-    };
-    let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
-    let columns = kept.columns().iter().take(output.fields().len()).cloned().collect();
+/// Drops the columns beyond `output`, and puts the others under `output`'s fields.
+fn shape(batch: &RecordBatch, output: &SchemaRef) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = batch.columns().iter().take(output.fields().len()).cloned().collect();
     Ok(RecordBatch::try_new_with_options(
         Arc::clone(output),
         columns,

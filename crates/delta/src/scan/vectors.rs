@@ -5,9 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use alluvium_core::{LoadError, Result, SqlState};
-use datafusion::arrow::array::{AsArray, BooleanArray, RecordBatch};
-use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::Int64Type;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::TaskContext;
 use delta_kernel::actions::deletion_vector::DeletionVectorDescriptor as KernelDescriptor;
@@ -68,20 +65,6 @@ fn ranges(descriptor: &DeletionVectorDescriptor) -> Option<(Range<u64>, Range<u6
         .filter(|begin| *begin > 0)?;
     let length = u64::try_from(descriptor.size_in_bytes).ok()?;
     Some((0..1, begin..begin + 4 + length + 4))
-}
-
-/// Drops the rows of `batch` whose position (column `row`) is in `deleted`.
-pub(super) fn drop_deleted(batch: &RecordBatch, row: usize, deleted: &RoaringTreemap) -> Result<RecordBatch> {
-    let positions = batch.column(row).as_primitive::<Int64Type>();
-    let kept: BooleanArray = positions
-        .values()
-        .iter()
-        .map(|position| Some(!u64::try_from(*position).is_ok_and(|p| deleted.contains(p))))
-        .collect();
-    match kept.true_count() == kept.len() {
-        true => Ok(batch.clone()),
-        false => Ok(filter_record_batch(batch, &kept)?),
-    }
 }
 
 /// Files that were fetched already, for kernel, which would block a thread for each.
