@@ -1,5 +1,6 @@
 //! A column of a row group with other values in some rows: the pages of these rows are made anew, the others copied.
 
+use std::cmp::Ordering;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use datafusion::parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 
 use super::super::original::Part;
 use super::super::rolling::parquet_error;
-use super::bounds::Bounds;
-use super::close::Entry;
+use super::bounds::{Bound, Bounds};
+use super::close::{Entry, bounds_of};
 use super::codec::Codec;
 use super::dictionary::Dictionary;
 use super::fresh::Fresh;
@@ -77,8 +78,10 @@ pub(super) struct Patch<'a> {
     pub(super) dictionary: Option<Dictionary>,
     pub(super) codec: Codec,
     buffer: Vec<u8>,
-    /// The data pages.
+    /// The new chunk, up to the last page that has changed.
     pub(super) out: TrackedWrite<Vec<u8>>,
+    /// Up to where of the stored chunk that is.
+    taken: u64,
     pub(super) new: Vec<NewPage>,
     changed: bool,
     /// Pages that no longer use the dictionary.
@@ -133,7 +136,8 @@ impl<'a> Patch<'a> {
             buffer: Vec::new(),
             unfolded: 0,
             plain: 0,
-            out: TrackedWrite::new(Vec::with_capacity(part.bytes().len())),
+            out: TrackedWrite::new(Vec::new()),
+            taken: metadata.byte_range().0,
             new: Vec::with_capacity(pages.len()),
             changed: false,
             gone: Bounds::default(),
@@ -171,7 +175,7 @@ impl<'a> Patch<'a> {
                 self.plain += usize::from(content.is_plain());
                 self.copy(number)
             }
-            Some(Some(changed)) => self.write(number, &page, &content, changed),
+            Some(Some(changed)) => self.write(number, &page, &content, &new, changed),
             None => Ok(None),
         }
     }
@@ -186,21 +190,42 @@ impl<'a> Patch<'a> {
         Some(first(self.pages.get(number)?)?..end)
     }
 
-    /// Copies a page as it is.
+    /// Leaves a page as it is. It is copied with those around it, if any of them changes.
     fn copy(&mut self, number: usize) -> ParquetResult<Option<()>> {
         let Some(page) = self.pages.get(number) else {
             return Ok(None);
         };
+        let Some(before) = u64::try_from(page.offset)?.checked_sub(self.taken) else {
+            return Ok(None);
+        };
         let mut location = page.clone();
-        location.offset = position(self.out.bytes_written())?;
-        let length = usize::try_from(page.compressed_page_size)?;
-        self.out
-            .write_all(&self.part.get_bytes(u64::try_from(page.offset)?, length)?)?;
+        location.offset = position(self.out.bytes_written())? + i64::try_from(before)?;
         self.new.push(NewPage { location, facts: None });
         Ok(Some(()))
     }
 
-    fn write(&mut self, number: usize, page: &Page, was: &Content<'_>, new: Changed<'_>) -> ParquetResult<Option<()>> {
+    /// Copies what is stored before byte `end`. `None`: the pages are in no order.
+    pub(super) fn take_to(&mut self, end: u64) -> ParquetResult<Option<()>> {
+        let Some(length) = end.checked_sub(self.taken) else {
+            return Ok(None);
+        };
+        if self.out.bytes_written() == 0 {
+            self.out.inner_mut().reserve(self.part.bytes().len());
+        }
+        self.out
+            .write_all(&self.part.get_bytes(self.taken, usize::try_from(length)?)?)?;
+        self.taken = end;
+        Ok(Some(()))
+    }
+
+    fn write(
+        &mut self,
+        number: usize,
+        page: &Page,
+        was: &Content<'_>,
+        values: &NewValues<'_>,
+        new: Changed<'_>,
+    ) -> ParquetResult<Option<()>> {
         let Some(bytes) = new.content.put(self.dictionary.as_ref()) else {
             return Ok(None);
         };
@@ -218,9 +243,20 @@ impl<'a> Patch<'a> {
             rep_level_encoding: Encoding::RLE,
             statistics: None,
         };
+        let Some(stored) = self.pages.get(number) else {
+            return Ok(None);
+        };
+        let start = u64::try_from(stored.offset)?;
+        if self.take_to(start)?.is_none() {
+            return Ok(None);
+        }
+        self.taken = start.saturating_add(u64::try_from(stored.compressed_page_size)?);
         let mut writer = SerializedPageWriter::new(&mut self.out);
         let written = writer.write_page(CompressedPage::new(compressed, bytes.len()))?;
-        let bounds = new.content.bounds(self.dictionary.as_ref());
+        let bounds = self
+            .bounds_still(number, &new.gone)
+            .map(|still| still.with(self.kind, &values.bounds(self.kind)));
+        let bounds = bounds.unwrap_or_else(|| new.content.bounds(self.dictionary.as_ref()));
         let rows = usize::try_from(page.num_values())?;
         let facts = Entry::new(bounds, new.content.nulls(), rows)?;
         self.changed = true;
@@ -229,16 +265,36 @@ impl<'a> Patch<'a> {
         self.longer += position(bytes.len())? - position(page.buffer().len())?;
         self.nulls += facts.nulls - position(was.nulls())?;
         self.gone = std::mem::take(&mut self.gone).with(self.kind, &new.gone);
-        let first = self.pages.get(number).map_or(0, |page| page.first_row_index);
         self.new.push(NewPage {
             location: PageLocation {
                 offset: i64::try_from(written.offset)?,
                 compressed_page_size: i32::try_from(written.bytes_written)?,
-                first_row_index: first,
+                first_row_index: stored.first_row_index,
             },
             facts: Some(facts),
         });
         Ok(Some(()))
+    }
+}
+
+impl Patch<'_> {
+    /// The bounds that the index has of a page, if the values that are `gone` from it were others. Only of numbers:
+    /// those of texts may be cut off.
+    fn bounds_still(&self, number: usize, gone: &Bounds) -> Option<Bounds> {
+        if !matches!(self.kind, Kind::Int32 | Kind::Int64 | Kind::Float | Kind::Double) {
+            return None;
+        }
+        let (min, max) = bounds_of(self.closed.column_index.as_ref()?, number)?;
+        let apart = |bound: &[u8], gone: &Option<Bound>, wanted| {
+            gone.as_ref()
+                .is_none_or(|gone| self.kind.compare(bound, &gone.value) == Some(wanted))
+        };
+        let stand = apart(&min, &gone.min, Ordering::Less) && apart(&max, &gone.max, Ordering::Greater);
+        let bound = |value| Bound { value, exact: true };
+        stand.then(|| Bounds {
+            min: Some(bound(min)),
+            max: Some(bound(max)),
+        })
     }
 }
 

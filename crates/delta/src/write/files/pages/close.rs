@@ -11,7 +11,6 @@ use datafusion::parquet::errors::{ParquetError, Result as ParquetResult};
 use datafusion::parquet::file::metadata::{ColumnChunkMetaDataBuilder, ColumnIndexBuilder};
 use datafusion::parquet::file::page_index::column_index::{ColumnIndexMetaData, PrimitiveColumnIndex};
 use datafusion::parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
-use datafusion::parquet::file::reader::ChunkReader;
 use datafusion::parquet::file::serialized_reader::SerializedPageReader;
 use datafusion::parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 
@@ -40,11 +39,23 @@ impl Patch<'_> {
         }
         let start = metadata.byte_range().0;
         let (described, without_dictionary) = (self.encodings(), self.is_dictionary_needless());
-        let mut bytes = self.dictionary_page()?;
-        let data_offset = i64::try_from(start)? + position(bytes.len())?;
-        bytes.extend_from_slice(&self.out.into_inner()?);
+        if self.take_to(start.saturating_add(metadata.byte_range().1))?.is_none() {
+            return Ok(None);
+        }
+        let first = self.pages.first().map_or(0, |page| page.offset);
+        let before = usize::try_from(u64::try_from(first)?.saturating_sub(start))?;
+        let dictionary = self.dictionary_page()?;
+        let mut bytes = self.out.into_inner()?;
+        let mut data_offset = position(before)?;
+        if let Some(dictionary) = dictionary {
+            data_offset = position(dictionary.len())?;
+            bytes.splice(..before, dictionary);
+        }
+        let start_at = i64::try_from(start)?;
+        let shift = start_at + data_offset - position(before)?;
+        data_offset += start_at;
         let page_locations = self.new.into_iter().map(|page| PageLocation {
-            offset: page.location.offset + data_offset,
+            offset: page.location.offset + shift,
             ..page.location
         });
         let offset_index = OffsetIndexMetaData {
@@ -167,25 +178,21 @@ impl Patch<'_> {
         column_index(self.closed.metadata.column_type(), &entries)
     }
 
-    /// The bytes before the data pages.
-    fn dictionary_page(&mut self) -> ParquetResult<Vec<u8>> {
+    /// The bytes before the data pages, if they are others now.
+    fn dictionary_page(&mut self) -> ParquetResult<Option<Vec<u8>>> {
         let Some(dictionary) = self.dictionary.take() else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
-        let start = self.closed.metadata.byte_range().0;
         let before = position(dictionary.len_before())?;
         if self.is_dictionary_needless() {
             self.longer -= before;
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let Some((values, count)) = dictionary.grown() else {
-            let first = self.pages.first().map_or(0, |page| page.offset);
-            let length = u64::try_from(first)?.saturating_sub(start);
-            let bytes = self.part.get_bytes(start, usize::try_from(length)?)?;
-            return Ok(bytes.to_vec());
+            return Ok(None);
         };
         self.longer += position(values.len())? - before;
-        Ok(dictionary_page(&mut self.codec, values, count)?.0)
+        Ok(Some(dictionary_page(&mut self.codec, values, count)?.0))
     }
 }
 

@@ -25,6 +25,7 @@ mod fresh;
 mod hybrid;
 mod input;
 mod kind;
+mod packed;
 mod page;
 #[cfg(test)]
 mod tests;

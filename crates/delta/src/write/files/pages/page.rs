@@ -10,6 +10,7 @@ use super::dictionary::Dictionary;
 use super::fresh::Fresh;
 use super::hybrid;
 use super::kind::Kind;
+use super::packed::Packed;
 use super::values::{Flags, Texts, pack_booleans, put_text, split_levels, unpack_booleans};
 
 /// New values for some rows of a page.
@@ -17,6 +18,13 @@ pub(super) struct NewValues<'a> {
     pub(super) fresh: &'a Fresh,
     /// Rows of the page, ascending, and which fresh value each is to have.
     pub(super) rows: Vec<(usize, usize)>,
+}
+
+impl NewValues<'_> {
+    /// The lowest and the highest of them.
+    pub(super) fn bounds(&self, kind: Kind) -> Bounds {
+        Bounds::of(kind, self.rows.iter().filter_map(|(_, fresh)| self.fresh.get(*fresh)))
+    }
 }
 
 /// What a page holds.
@@ -31,6 +39,8 @@ pub(super) struct Content<'a> {
 enum Values<'a> {
     /// As they are in a page; booleans in a byte each.
     Plain(Cow<'a, [u8]>),
+    /// Places in the dictionary, as they are in a page.
+    Packed(Packed<'a>),
     /// Places in the dictionary.
     Places(Vec<u32>),
 }
@@ -61,11 +71,7 @@ impl<'a> Content<'a> {
             (Encoding::PLAIN, _) if kind == Kind::Boolean => Values::Plain(unpack_booleans(bytes, present)?.into()),
             (Encoding::PLAIN, Some(width)) => Values::Plain(bytes.get(..present.checked_mul(width)?)?.into()),
             (Encoding::PLAIN, None) => Values::Plain(bytes.into()),
-            (Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY, _) => {
-                // A page of NULLs may go without a width.
-                let (width, packed) = bytes.split_first().unwrap_or((&0, &[]));
-                Values::Places(hybrid::decode(packed, u32::from(*width), present)?)
-            }
+            (Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY, _) => Values::Packed(Packed::read(bytes, present)?),
             _ => return None,
         };
         Some(Self {
@@ -88,10 +94,14 @@ impl<'a> Content<'a> {
 
     /// The lowest and the highest value.
     pub(super) fn bounds(&self, dictionary: Option<&Dictionary>) -> Bounds {
+        let of = |places: &[u32], dictionary: &Dictionary| Bounds::of(self.kind, dictionary.values_at(places));
         match (&self.values, dictionary) {
-            (Values::Places(places), Some(dictionary)) => Bounds::of(self.kind, dictionary.values_at(places)),
-            (Values::Places(_), None) => Bounds::default(),
             (Values::Plain(bytes), _) => Bounds::of_plain(self.kind, bytes),
+            (Values::Places(places), Some(dictionary)) => of(places, dictionary),
+            (Values::Packed(packed), Some(dictionary)) => packed
+                .places()
+                .map_or_else(Bounds::default, |places| of(&places, dictionary)),
+            (Values::Places(_) | Values::Packed(_), None) => Bounds::default(),
         }
     }
 
@@ -102,6 +112,7 @@ impl<'a> Content<'a> {
         match &self.values {
             Values::Plain(bytes) if self.kind == Kind::Boolean => pack_booleans(bytes, &mut out),
             Values::Plain(bytes) => out.extend_from_slice(bytes),
+            Values::Packed(packed) => packed.put(&mut out)?,
             Values::Places(places) => {
                 let width = hybrid::width_of(dictionary?.len());
                 out.push(u8::try_from(width).ok()?);
@@ -117,6 +128,9 @@ impl<'a> Content<'a> {
         new: &NewValues<'_>,
         dictionary: &mut Option<Dictionary>,
     ) -> Option<Option<Changed<'static>>> {
+        if let Values::Packed(packed) = &self.values {
+            return self.replace_packed(packed, new, dictionary);
+        }
         if let (Values::Places(_), Some(known)) = (&self.values, dictionary.as_ref())
             && known.is_large()
         {
@@ -163,6 +177,29 @@ impl<'a> Content<'a> {
 }
 
 impl Content<'_> {
+    /// [`Self::replace`] of places, among their bits if that can be done.
+    fn replace_packed(
+        &self,
+        packed: &Packed<'_>,
+        new: &NewValues<'_>,
+        dictionary: &mut Option<Dictionary>,
+    ) -> Option<Option<Changed<'static>>> {
+        let with = |values| Content {
+            kind: self.kind,
+            rows: self.rows,
+            flags: self.flags.clone(),
+            values,
+        };
+        let known = dictionary.as_mut().filter(|known| !known.is_large());
+        match known.and_then(|known| packed.changed(self.kind, &self.flags, new, known)) {
+            Some(repacked) => Some(repacked.map(|repacked| Changed {
+                content: with(Values::Packed(repacked.places)),
+                gone: repacked.gone,
+            })),
+            None => with(Values::Places(packed.places()?)).replace(new, dictionary),
+        }
+    }
+
     /// Whether any of the rows has another value than its new one.
     fn differs(&self, new: &NewValues<'_>, dictionary: &Dictionary) -> Option<bool> {
         let Values::Places(places) = &self.values else {
@@ -230,6 +267,7 @@ impl<'a> Editor<'a> {
             out: match &content.values {
                 Values::Plain(bytes) => Values::Plain(Vec::with_capacity(bytes.len() + bytes.len() / 8).into()),
                 Values::Places(places) => Values::Places(Vec::with_capacity(places.len())),
+                Values::Packed(_) => Values::Places(Vec::new()),
             },
         }
     }
@@ -250,6 +288,7 @@ impl<'a> Editor<'a> {
     fn end(&self, count: usize) -> Option<usize> {
         match (self.values, self.kind.width()) {
             (Values::Places(_), _) => self.at.checked_add(count),
+            (Values::Packed(_), _) => None,
             (Values::Plain(_), Some(width)) => self.at.checked_add(count.checked_mul(width)?),
             (Values::Plain(bytes), None) => {
                 let mut texts = Texts(bytes.get(self.at..)?);
@@ -267,6 +306,7 @@ impl<'a> Editor<'a> {
         self.at = end;
         match (self.values, self.kind.width()) {
             (Values::Places(places), _) => places.get(start).copied().map(Passed::Place),
+            (Values::Packed(_), _) => None,
             (Values::Plain(bytes), Some(_)) => bytes.get(start..end).map(Passed::Value),
             (Values::Plain(bytes), None) => bytes.get(start + 4..end).map(Passed::Value),
         }
@@ -289,6 +329,7 @@ impl<'a> Editor<'a> {
     fn put(&mut self, value: &[u8], dictionary: &mut Option<Dictionary>) -> Option<()> {
         match (&mut self.out, self.kind.width()) {
             (Values::Places(out), _) => out.push(dictionary.as_mut()?.place_of(value)?),
+            (Values::Packed(_), _) => return None,
             (Values::Plain(out), Some(_)) => out.to_mut().extend_from_slice(value),
             (Values::Plain(out), None) => put_text(value, out.to_mut())?,
         }
