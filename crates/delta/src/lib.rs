@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod history;
 mod keys;
+mod local_reads;
 mod options;
 pub mod provider;
 pub mod repin;
@@ -12,6 +13,7 @@ pub mod table;
 pub mod write;
 
 pub use keys::{KEYS, key_columns};
+pub use local_reads::LocalReads;
 pub use options::LoadOptions;
 pub use provider::DeltaTable;
 pub use scan::TargetScan;

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use alluvium_core::{LoadError, Result, SqlState, StatementKind};
+use alluvium_delta::LocalReads;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
@@ -98,6 +100,7 @@ impl SessionBuilder {
     pub async fn build(mut self) -> Result<Session> {
         let config = self.session_config()?;
         let runtime = self.session_runtime()?;
+        let shared = self.runtime.is_some() || self.state.is_some();
         let mut builder = self
             .state
             .unwrap_or_else(|| SessionStateBuilder::new().with_default_features());
@@ -107,6 +110,9 @@ impl SessionBuilder {
         }
         builder = catalog::with_type_planner(builder);
         let state = context::install_in(builder.build(), self.statements);
+        if !shared {
+            read_local_files(state.runtime_env())?;
+        }
         let state = catalog::install(state, self.warehouse.as_deref(), self.storage_options).await?;
         Ok(Session::new(SessionContext::new_with_state(state)))
     }
@@ -158,4 +164,12 @@ impl SessionBuilder {
             }
         }
     }
+}
+
+/// Sources that are local files are read into memory that is used again. Not in the runtime of somebody else.
+fn read_local_files(runtime: &RuntimeEnv) -> Result<()> {
+    let files = ObjectStoreUrl::local_filesystem();
+    let reads = LocalReads::over(runtime.object_store(&files)?);
+    runtime.register_object_store(files.as_ref(), reads);
+    Ok(())
 }

@@ -22,6 +22,7 @@ use datafusion_datasource::{PartitionedFile, TableSchema};
 use futures::{StreamExt, stream};
 use object_store::ObjectMeta;
 
+use crate::LocalReads;
 use crate::scan::ScanDesc;
 use crate::scan::deleted::{Placed, Vectors};
 use crate::scan::tasks::ScanTask;
@@ -171,7 +172,7 @@ impl Reader {
         let size_hint = options.global.metadata_size_hint;
         let runtime = ctx.runtime_env();
         let factory = CachedParquetFileReaderFactory::new(
-            runtime.object_store(self.desc.store_url()?)?,
+            LocalReads::over(runtime.object_store(self.desc.store_url()?)?),
             runtime.cache_manager.get_file_metadata_cache(),
         );
         let mut source = self

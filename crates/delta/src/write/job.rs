@@ -12,6 +12,7 @@ use super::create::check_new_table;
 use super::files::{FileLayout, StatementFiles};
 use super::positions::versions::NewVersions;
 use super::spec::LoadSpec;
+use crate::LocalReads;
 
 /// One run of a load. Made when the physical plan is made, because a logical plan may be run many times.
 pub(super) struct LoadJob {
@@ -52,7 +53,7 @@ impl LoadJob {
             spec.target_file_size,
         )?;
         Ok(Arc::new(Self {
-            files: StatementFiles::new(log_store.object_store(Some(statement)), statement),
+            files: StatementFiles::new(LocalReads::over(log_store.object_store(Some(statement))), statement),
             change: spec.change_data.then(|| data.change_data().map(Arc::new)).transpose()?,
             versions: stays_in_place(&spec, &data).then(NewVersions::default),
             data: Arc::new(data),

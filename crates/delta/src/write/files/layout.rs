@@ -127,6 +127,11 @@ impl FileLayout {
         !self.partition.is_empty()
     }
 
+    /// Bytes that a file is to have.
+    pub(in crate::write) fn target_size(&self) -> u64 {
+        self.target_size
+    }
+
     /// The columns in whose order, ascending and NULL first, rows have to come to a writer: partition by partition, in each
     /// by key. None for a table without keys.
     pub(in crate::write) fn order(&self) -> &[usize] {

@@ -12,8 +12,8 @@ use datafusion::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use datafusion::parquet::file::page_index::column_index::ColumnIndexMetaData;
 use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::parquet::file::reader::{ChunkReader, Length};
+use object_store::ObjectStore;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
 
 use super::layout::FileLayout;
 use super::parquet::parquet_schema;
@@ -62,11 +62,13 @@ impl Original {
 
     /// `length` bytes from `start`.
     pub(super) async fn part(&self, store: &Arc<dyn ObjectStore>, (start, length): (u64, u64)) -> Result<Part> {
-        let bytes = store.get_range(&self.path, start..start + length).await;
-        Ok(Part {
-            start,
-            bytes: bytes.map_err(|e| LoadError::from(DataFusionError::from(e)))?,
-        })
+        let range = start..start + length;
+        let bytes = store.get_ranges(&self.path, std::slice::from_ref(&range)).await;
+        let mut bytes = bytes.map_err(|e| LoadError::from(DataFusionError::from(e)))?;
+        let bytes = bytes
+            .pop()
+            .ok_or_else(|| LoadError::internal("a range has not been read"))?;
+        Ok(Part { start, bytes })
     }
 
     /// What a writer of the chunk would have given back.

@@ -17,7 +17,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::layout::FileLayout;
 use super::ledger::{OpenFile, StatementFiles};
-use super::pages::{Chunks, ColumnEncoder};
+use super::pages::{Chunks, ColumnEncoder, Scratch};
 use super::rolling::{WrittenFile, parquet_error};
 use super::stats::{leaf_count, statistics};
 
@@ -35,6 +35,7 @@ pub(super) struct ParquetFile {
     writer: SerializedFileWriter<Vec<u8>>,
     properties: Arc<WriterProperties>,
     nan: Vec<bool>,
+    scratch: Scratch,
     rows: u64,
     _open: OpenFile,
 }
@@ -70,6 +71,7 @@ impl ParquetFile {
             path,
             writer: writer.map_err(parquet_error)?,
             properties,
+            scratch: Scratch::default(),
             rows: 0,
             _open: open,
         })
@@ -122,7 +124,7 @@ impl ParquetFile {
         let fields = self.layout.file_schema.fields().iter().zip(stored.columns());
         for ((field, array), column) in fields.zip(&mut group.columns) {
             match column {
-                Column::Ours(encoder) => encoder.write(array).map_err(parquet_error)?,
+                Column::Ours(encoder) => encoder.write(array, &mut self.scratch).map_err(parquet_error)?,
                 Column::Library(writers) => {
                     let leaves = compute_leaves(field, array).map_err(parquet_error)?;
                     for (writer, leaf) in writers.iter_mut().zip(leaves) {
@@ -137,11 +139,12 @@ impl ParquetFile {
     /// Ends a row group of new rows.
     pub(super) async fn end(&mut self, group: NewRowGroup) -> Result<()> {
         self.rows += u64::try_from(group.rows).unwrap_or(0);
+        self.writer.inner_mut().reserve(group.size());
         let mut target: SerializedRowGroupWriter<'_, _> = self.writer.next_row_group().map_err(parquet_error)?;
         for column in group.columns {
             match column {
                 Column::Ours(encoder) => {
-                    let (bytes, closed) = encoder.close().map_err(parquet_error)?;
+                    let (bytes, closed) = encoder.close(&mut self.scratch).map_err(parquet_error)?;
                     target.append_column(&bytes, closed).map_err(parquet_error)?;
                 }
                 Column::Library(writers) => {
@@ -159,6 +162,8 @@ impl ParquetFile {
     /// Goes on with a row group of these columns.
     pub(super) async fn append(&mut self, chunks: Chunks) -> Result<()> {
         self.rows += chunks.first().map_or(0, |(_, closed)| closed.rows_written);
+        let size = chunks.iter().map(|(_, closed)| closed.bytes_written).sum::<u64>();
+        self.writer.inner_mut().reserve(usize::try_from(size).unwrap_or(0));
         let mut group = self.writer.next_row_group().map_err(parquet_error)?;
         for (bytes, closed) in chunks {
             group.append_column(bytes.as_ref(), closed).map_err(parquet_error)?;

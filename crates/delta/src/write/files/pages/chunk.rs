@@ -210,7 +210,9 @@ impl<'a> Patch<'a> {
             return Ok(None);
         };
         if self.out.bytes_written() == 0 {
-            self.out.inner_mut().reserve(self.part.bytes().len());
+            // New values are often a little longer; a buffer that has to grow doubles.
+            let stored = self.part.bytes().len();
+            self.out.inner_mut().reserve_exact(stored + stored / 16 + 4096);
         }
         self.out
             .write_all(&self.part.get_bytes(self.taken, usize::try_from(length)?)?)?;

@@ -54,6 +54,13 @@ pub(in crate::write::files) struct ColumnEncoder {
     compression: Compression,
 }
 
+/// A page before and after compression, in memory that the pages of all columns use.
+#[derive(Default)]
+pub(in crate::write::files) struct Scratch {
+    raw: Vec<u8>,
+    packed: Vec<u8>,
+}
+
 /// Rows that do not fill a page yet.
 #[derive(Default)]
 struct PageRows {
@@ -101,7 +108,7 @@ impl ColumnEncoder {
     }
 
     /// Takes in the values of `array`.
-    pub(in crate::write::files) fn write(&mut self, array: &ArrayRef) -> ParquetResult<()> {
+    pub(in crate::write::files) fn write(&mut self, array: &ArrayRef, scratch: &mut Scratch) -> ParquetResult<()> {
         let mut start = 0;
         while start < array.len() {
             let step = match self.kind.width() {
@@ -111,16 +118,16 @@ impl ColumnEncoder {
             let rows = (array.len() - start).min(PAGE_ROWS - self.page.rows).min(step);
             let part = array.slice(start, rows);
             let input = Input::of(&part).ok_or_else(|| ParquetError::General("values of another type".into()))?;
-            start += self.take(&input)?;
+            start += self.take(&input, scratch)?;
             if self.page.rows == PAGE_ROWS || self.page.plain.len() >= PAGE_BYTES {
-                self.end_page()?;
+                self.end_page(scratch)?;
             }
         }
         Ok(())
     }
 
     /// Takes in as many rows as it can, and tells how many.
-    fn take(&mut self, input: &Input<'_>) -> ParquetResult<usize> {
+    fn take(&mut self, input: &Input<'_>, scratch: &mut Scratch) -> ParquetResult<usize> {
         let mut rows = input.rows();
         if self.growing
             && let Some(dictionary) = &mut self.dictionary
@@ -139,22 +146,22 @@ impl ColumnEncoder {
             input.put_levels(rows, &mut self.page.levels);
         }
         if !self.growing && !self.page.places.is_empty() {
-            self.end_page()?;
+            self.end_page(scratch)?;
         }
         Ok(rows)
     }
 
-    fn end_page(&mut self) -> ParquetResult<()> {
+    fn end_page(&mut self, scratch: &mut Scratch) -> ParquetResult<()> {
         if self.page.rows == 0 {
             return Ok(());
         }
-        let mut bytes = Vec::with_capacity(self.page.plain.len() + self.page.levels.len() / 4 + 64);
+        let Scratch { raw: bytes, packed } = scratch;
+        bytes.clear();
         if self.column.max_def_level() > 0 {
-            put_levels(&self.page.levels, &mut bytes).ok_or_else(too_large)?;
+            put_levels(&self.page.levels, bytes).ok_or_else(too_large)?;
         }
-        let (encoding, bounds) = self.put_values(&mut bytes)?;
-        let mut compressed = Vec::new();
-        let compressed = self.codec.compress(&bytes, &mut compressed).ok_or_else(too_large)?;
+        let (encoding, bounds) = self.put_values(bytes)?;
+        let compressed = self.codec.compress(bytes, packed).ok_or_else(too_large)?;
         let data = Page::DataPage {
             buf: Bytes::copy_from_slice(compressed),
             num_values: u32::try_from(self.page.rows)?,
@@ -208,8 +215,8 @@ impl ColumnEncoder {
     }
 
     /// Ends the column: its bytes, as if they were at the beginning of a file, and what describes them.
-    pub(in crate::write::files) fn close(mut self) -> ParquetResult<(Part, ColumnCloseResult)> {
-        self.end_page()?;
+    pub(in crate::write::files) fn close(mut self, scratch: &mut Scratch) -> ParquetResult<(Part, ColumnCloseResult)> {
+        self.end_page(scratch)?;
         let mut bytes = self.dictionary_page()?;
         let data_offset = position(bytes.len())?;
         let pages = std::mem::replace(&mut self.out, TrackedWrite::new(Vec::new()));

@@ -38,7 +38,7 @@ use datafusion::parquet::column::writer::ColumnCloseResult;
 use datafusion::parquet::file::metadata::RowGroupMetaData;
 use object_store::ObjectStore;
 
-pub(super) use encode::ColumnEncoder;
+pub(super) use encode::{ColumnEncoder, Scratch};
 pub(super) use fresh::FreshRows;
 
 use super::original::{Original, Part};

@@ -107,7 +107,10 @@ impl<'a> Content<'a> {
 
     /// The bytes of the page. `None`: there are places, but no dictionary.
     pub(super) fn put(&self, dictionary: Option<&Dictionary>) -> Option<Vec<u8>> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(match &self.values {
+            Values::Plain(bytes) => bytes.len() + self.rows / 8 + 64,
+            Values::Places(_) | Values::Packed(_) => 64,
+        });
         self.flags.put(&mut out)?;
         match &self.values {
             Values::Plain(bytes) if self.kind == Kind::Boolean => pack_booleans(bytes, &mut out),

@@ -26,7 +26,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use super::super::layout::FileLayout;
 use super::super::original::Original;
 use super::super::parquet::parquet_schema;
-use super::{ColumnEncoder, FreshRows};
+use super::{ColumnEncoder, FreshRows, Scratch};
 
 const ROWS: usize = 250;
 const GROUP: usize = 100;
@@ -408,7 +408,7 @@ fn encoded(batch: &RecordBatch, step: usize, dictionary: bool, compression: Comp
     let library = ArrowRowGroupWriterFactory::new(&writer, batch.schema());
     let library = library.create_column_writers(0).unwrap();
     let mut target = writer.next_row_group().unwrap();
-    let (mut start, mut ours) = (0, 0);
+    let (mut start, mut ours, mut scratch) = (0, 0, Scratch::default());
     for (place, mut theirs) in library.into_iter().enumerate() {
         let column = batch.column(place);
         let mut encoder = ColumnEncoder::new(schema.column(place), column.data_type(), &properties);
@@ -417,7 +417,7 @@ fn encoded(batch: &RecordBatch, step: usize, dictionary: bool, compression: Comp
             let rows = step.min(batch.num_rows() - start);
             let part = column.slice(start, rows);
             match &mut encoder {
-                Some(encoder) => encoder.write(&part).unwrap(),
+                Some(encoder) => encoder.write(&part, &mut scratch).unwrap(),
                 None => {
                     let leaves = compute_leaves(batch.schema().field(place), &part).unwrap();
                     leaves.iter().for_each(|leaf| theirs.write(leaf).unwrap());
@@ -429,7 +429,7 @@ fn encoded(batch: &RecordBatch, step: usize, dictionary: bool, compression: Comp
             Some(encoder) => {
                 assert!(encoder.memory() > 0);
                 ours += 1;
-                let (part, closed) = encoder.close().unwrap();
+                let (part, closed) = encoder.close(&mut scratch).unwrap();
                 target.append_column(&part, closed).unwrap();
             }
             None => theirs.close().unwrap().append_to_row_group(&mut target).unwrap(),
