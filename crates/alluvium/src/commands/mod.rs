@@ -1,6 +1,6 @@
-//! Statements about tables rather than rows: making, attaching, dropping and describing them.
+//! Statements about tables rather than rows: making, attaching, dropping, describing and optimizing them.
 //!
-//! Each is a [`StatementKind`] like the load statements. They plan to a [`node::CommandNode`] that does its work when it
+//! Each is a [`StatementKind`] like the load statements. Most plan to a [`node::CommandNode`] that does its work when it
 //! is executed, so that EXPLAIN shows it only.
 
 mod create_external;
@@ -10,6 +10,7 @@ mod drop_table;
 mod exec;
 mod functions;
 mod node;
+mod optimize;
 mod target;
 mod words;
 
@@ -34,6 +35,7 @@ pub(crate) fn builtin() -> Vec<Arc<dyn StatementKind>> {
         Arc::new(drop_table::DropTableKind),
         Arc::new(describe::DescribeHistoryKind),
         Arc::new(describe::DescribeDetailKind),
+        Arc::new(optimize::OptimizeKind),
     ]
 }
 

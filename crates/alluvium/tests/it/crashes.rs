@@ -23,7 +23,11 @@ const LOADS: &[&str] = &[
     "MERGE OVERWRITE INTO t WINDOW id FROM 1 TO 7 ON OUTSIDE WINDOW IGNORE SELECT * FROM batch",
     "UPSERT INTO fresh KEYS (id) CREATE IF NOT EXISTS PARTITIONED BY (g) SELECT * FROM batch",
     "SCD2 MERGE INTO h KEYS (id) EFFECTIVE AT TIMESTAMP '2026-02-01 00:00:00' SELECT * FROM batch",
+    OPTIMIZE,
 ];
+
+/// Changes no row, but files.
+const OPTIMIZE: &str = "OPTIMIZE t";
 
 const BATCH: &str = "VALUES (1, 1, 'new'), (2, 0, 'gone'), (6, 0, 'added'), (7, 1, 'added')";
 
@@ -60,14 +64,19 @@ async fn warehouse(vectors: bool) -> InMemory {
 
 /// Whose table it is.
 fn table(load: &str) -> &str {
-    let after = load.split(" INTO ").nth(1).unwrap();
-    after.split(' ').next().unwrap()
+    match load.split(" INTO ").nth(1) {
+        Some(after) => after.split(' ').next().unwrap(),
+        None => "t",
+    }
 }
 
 /// What a new session reads, `None` where no table is.
 async fn state(store: &InMemory, load: &str) -> Option<Vec<String>> {
     let session = session_on(Arc::new(store.clone())).await;
-    let sql = format!("SELECT * FROM {}", table(load));
+    let sql = match load {
+        OPTIMIZE => "SELECT (SELECT count(*) FROM table_files('t')) AS files, * FROM t".to_owned(),
+        _ => format!("SELECT * FROM {}", table(load)),
+    };
     match session.execute(&sql).await {
         Ok(outcome) => {
             let mut found = lines(&outcome);

@@ -18,13 +18,20 @@ async fn session(scratch: &Scratch) -> Session {
 }
 
 /// What a data file holds: its columns with Bloom filters, and its rows.
-struct DataFile {
-    filtered: Vec<String>,
+pub struct DataFile {
+    name: String,
+    pub filtered: Vec<String>,
     rows: Vec<RecordBatch>,
 }
 
 impl DataFile {
-    fn column(&self, name: &str) -> Vec<Option<i64>> {
+    /// Whether a table lists it, by paths below its directory.
+    pub fn is_one_of(&self, paths: &[String]) -> bool {
+        paths.iter().any(|path| self.name.ends_with(path.as_str()))
+    }
+
+    /// The numbers of a column.
+    pub fn column(&self, name: &str) -> Vec<Option<i64>> {
         let columns = self.rows.iter().map(|batch| batch.column_by_name(name).unwrap());
         columns
             .flat_map(|column| column.as_primitive::<Int64Type>().iter().collect::<Vec<_>>())
@@ -33,7 +40,7 @@ impl DataFile {
 }
 
 /// Every data file of table `name`.
-fn data_files(scratch: &Scratch, name: &str) -> Vec<DataFile> {
+pub fn data_files(scratch: &Scratch, name: &str) -> Vec<DataFile> {
     let files = scratch.files(&format!("w/{name}"));
     let parquet = files.keys().filter(|path| path.ends_with(".parquet"));
     parquet
@@ -41,6 +48,7 @@ fn data_files(scratch: &Scratch, name: &str) -> Vec<DataFile> {
             let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
             let columns = reader.metadata().row_group(0).columns().iter();
             DataFile {
+                name: path.clone(),
                 filtered: columns
                     .filter(|column| column.bloom_filter_offset().is_some())
                     .map(|column| column.column_path().string())
@@ -52,7 +60,7 @@ fn data_files(scratch: &Scratch, name: &str) -> Vec<DataFile> {
 }
 
 /// `id` from 0 to 2999 and some without, mixed up, in parts.
-const MIXED: &str = "SELECT CASE WHEN value % 100 = 7 THEN NULL ELSE value * 7919 % 3000 END AS id, value % 3 AS part, \
+pub const MIXED: &str = "SELECT CASE WHEN value % 100 = 7 THEN NULL ELSE value * 7919 % 3000 END AS id, value % 3 AS part, \
      'v' || value AS v, value * 1.5 AS f FROM generate_series(0, 2999)";
 
 #[test]

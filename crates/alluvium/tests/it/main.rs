@@ -15,6 +15,7 @@ mod laws_scd2;
 mod laws_upsert;
 mod memory;
 mod once;
+mod optimize;
 mod python;
 mod reading;
 mod secrets;

@@ -25,6 +25,7 @@ pub struct TargetScan {
     schema: SchemaRef,
     left_out: Arc<[u32]>,
     range_of: Option<usize>,
+    in_order: bool,
 }
 
 impl TargetScan {
@@ -37,6 +38,7 @@ impl TargetScan {
             desc,
             left_out: Arc::default(),
             range_of: None,
+            in_order: false,
         }
     }
 
@@ -52,6 +54,12 @@ impl TargetScan {
         self
     }
 
+    /// The same, file after file in one partition, so that rows stay beside those they are beside in the table.
+    pub fn in_order(mut self) -> Self {
+        self.in_order = true;
+        self
+    }
+
     /// The snapshot that is read.
     pub fn snapshot(&self) -> &Arc<TableSnapshot> {
         &self.snapshot
@@ -61,12 +69,13 @@ impl TargetScan {
     pub fn repinned(&self, snapshot: Arc<TableSnapshot>) -> Self {
         Self {
             range_of: self.range_of,
+            in_order: self.in_order,
             ..Self::new(snapshot)
         }
     }
 
     /// The files that can hold a row for which all `filters` are true.
-    fn candidates(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<u32>> {
+    pub(crate) fn candidates(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<u32>> {
         let files = self.snapshot.loaded_files()?;
         let Some(filter) = conjunction(filters.iter().cloned()) else {
             return Ok(files.tasks.iter().map(|task| task.ordinal).collect());
@@ -111,7 +120,11 @@ impl TableProvider for TargetScan {
             .filter(|(ordinal, _)| candidates.binary_search(ordinal).is_ok() && !self.left_out.contains(ordinal))
             .collect();
         let columns: BTreeSet<usize> = projection.iter().copied().collect();
-        let dealt = tasks::deal(&sized, state.config().target_partitions());
+        let partitions = match self.in_order {
+            true => 1,
+            false => state.config().target_partitions(),
+        };
+        let dealt = tasks::deal(&sized, partitions);
         let rows = dealt
             .iter()
             .map(|part| tasks::encode(&self.desc, files, part, &columns));

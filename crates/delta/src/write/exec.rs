@@ -36,6 +36,7 @@ use super::files::{FileLayout, WrittenFile, conform};
 use super::job::LoadJob;
 use super::pool::{PooledWriter, SmallWrites};
 use super::positions::homes::add_to_files;
+use super::spec::OperationKind;
 
 /// Writes the rows of a change stream that are to be written, and collects the positions of the stored rows that are
 /// to go.
@@ -128,10 +129,12 @@ impl ExecutionPlan for LoadWriteExec {
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         let keys = self.partition_exprs();
-        InputDistributionRequirements::new(vec![if keys.is_empty() {
-            Distribution::UnspecifiedDistribution
-        } else {
-            Distribution::KeyPartitioned(keys)
+        let alone = self.job.spec.operation.kind == OperationKind::Optimize;
+        InputDistributionRequirements::new(vec![match keys.is_empty() {
+            // Several writers would leave several files that are not full, for the next run to put together.
+            true if alone => Distribution::SinglePartition,
+            true => Distribution::UnspecifiedDistribution,
+            false => Distribution::KeyPartitioned(keys),
         }])
     }
 

@@ -31,6 +31,7 @@ mod guard;
 pub mod insert;
 mod job;
 mod node;
+pub mod optimize;
 mod planner;
 mod pool;
 mod positions;

@@ -35,6 +35,8 @@ pub enum OperationKind {
     Merge,
     /// `WRITE`.
     Write,
+    /// `OPTIMIZE`: the rows of the files that are removed are those of the files that are added.
+    Optimize,
 }
 
 impl OperationKind {
@@ -43,6 +45,7 @@ impl OperationKind {
         match self {
             Self::Merge => "MERGE",
             Self::Write => "WRITE",
+            Self::Optimize => "OPTIMIZE",
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::table::{FileTask, footer_rows};
 use super::super::actions::{ActionRow, Origin, TaskCounts, receive};
 use super::super::job::LoadJob;
 use super::super::result::LoadCounts;
-use super::super::spec::LoadSpec;
+use super::super::spec::{LoadSpec, OperationKind};
 use super::returning::ReturnedRows;
 
 /// Everything that the operators below have done.
@@ -158,15 +158,31 @@ impl Collected {
             files_skipped: spec.files_skipped + metric(FILES_SKIPPED),
             deletion_vectors: u64::try_from(self.masks.len()).unwrap_or(u64::MAX),
         };
+        let mut unread = 0;
         for file in self
             .removes
             .iter()
             .filter(|file| spec.removed_files.contains(&file.ordinal))
         {
-            counts.deleted += live_rows(job, file).await?;
+            unread += live_rows(job, file).await?;
+        }
+        match spec.operation.kind {
+            OperationKind::Optimize => require_moved(job, unread, std::mem::take(&mut counts.inserted))?,
+            OperationKind::Merge | OperationKind::Write => counts.deleted += unread,
         }
         self.counts = counts;
         Ok(())
+    }
+}
+
+/// Files that are put together hold every row once more, or nothing is committed.
+fn require_moved(job: &LoadJob, wanted: u64, moved: u64) -> Result<()> {
+    match wanted == moved {
+        true => Ok(()),
+        false => Err(LoadError::internal(format!(
+            "the files of table {:?} hold {wanted} rows, and {moved} were written",
+            job.table()
+        ))),
     }
 }
 

@@ -9,12 +9,15 @@ use alluvium_core::{LoadError, Result, SqlState};
 use chrono::Utc;
 use deltalake::DeltaTableError;
 use deltalake::kernel::transaction::{CommitBuilder, CommitProperties, PreCommit, TableReference, TransactionError};
-use deltalake::kernel::{Action, CommitInfo, IsolationLevel, Transaction};
+use deltalake::kernel::{Action, Add, CommitInfo, IsolationLevel, Remove, Transaction};
 use deltalake::protocol::DeltaOperation;
 use serde_json::{Value, json};
 
+use crate::table::FileTask;
+
 use super::super::job::LoadJob;
 use super::super::schema::{creation, evolution, kernel_schema};
+use super::super::spec::OperationKind;
 use super::collect::Collected;
 
 /// How often a commit gives way to others that do not touch what it has read.
@@ -257,17 +260,20 @@ fn actions(job: &LoadJob, collected: Collected, elapsed: Duration) -> Result<Vec
         Some(_) => (),
     }
     let now = Utc::now().timestamp_millis();
-    actions.extend(
-        collected
-            .removes
-            .iter()
-            .map(|file| Action::Remove(file.remove_action(now))),
-    );
+    let data_change = job.spec.operation.kind != OperationKind::Optimize;
+    let remove = |file: &FileTask| {
+        Action::Remove(Remove {
+            data_change,
+            ..file.remove_action(now)
+        })
+    };
+    actions.extend(collected.removes.iter().map(remove));
     for mask in collected.masks {
         actions.push(Action::Remove(mask.before.remove_action(now)));
         actions.push(Action::Add(mask.after));
     }
-    actions.extend(collected.adds.into_iter().map(Action::Add));
+    let add = |add| Action::Add(Add { data_change, ..add });
+    actions.extend(collected.adds.into_iter().map(add));
     actions.extend(collected.changes.into_iter().map(Action::Cdc));
     Ok(actions)
 }
@@ -279,7 +285,10 @@ fn commit_info(job: &LoadJob, collected: &Collected, elapsed: Duration) -> Resul
         .parameters
         .iter()
         .map(|(k, v)| (k.clone(), Value::from(v.clone())));
-    let metrics: BTreeMap<_, _> = metrics(collected, elapsed).into_iter().collect();
+    let metrics: BTreeMap<_, _> = match spec.operation.kind {
+        OperationKind::Optimize => files_metrics(collected).into_iter().collect(),
+        OperationKind::Merge | OperationKind::Write => metrics(collected, elapsed).into_iter().collect(),
+    };
     Ok(CommitInfo {
         timestamp: Some(Utc::now().timestamp_millis()),
         operation: Some(spec.operation.kind.name().to_owned()),
@@ -316,5 +325,26 @@ fn metrics(collected: &Collected, elapsed: Duration) -> [(&'static str, String);
         ("executionTimeMs", millis.to_string()),
         ("scanTimeMs", millis.saturating_sub(tasks.rewrite_ms).to_string()),
         ("rewriteTimeMs", tasks.rewrite_ms.min(millis).to_string()),
+    ]
+}
+
+/// Delta's keys for files that are put together.
+fn files_metrics(collected: &Collected) -> [(&'static str, String); 5] {
+    let removed = collected.removes.iter();
+    let added = collected
+        .adds
+        .iter()
+        .map(|add| u64::try_from(add.size).unwrap_or(0))
+        .sum::<u64>();
+    let vectors = removed.clone().filter(|file| file.deletion_vector.is_some()).count();
+    [
+        ("numRemovedFiles", removed.len().to_string()),
+        (
+            "numRemovedBytes",
+            removed.map(|file| file.size).sum::<u64>().to_string(),
+        ),
+        ("numAddedFiles", collected.adds.len().to_string()),
+        ("numAddedBytes", added.to_string()),
+        ("numDeletionVectorsRemoved", vectors.to_string()),
     ]
 }
