@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -22,12 +22,14 @@ use object_store::{
 
 /// Fewer bytes are read as the store does it.
 const WORTH: u64 = 64 * 1024;
+/// Smaller memory is not worth keeping.
+const WORTH_KEEPING: usize = 16 * 1024;
 /// Bytes that wait for their next use, in the whole process.
 const MOST_KEPT: usize = 32 << 20;
 /// More runs of a file are read as the store does it, which opens the file once.
 const MOST_RUNS: usize = 32;
 
-static MEMORY: LazyLock<Arc<Memory>> = LazyLock::new(Arc::default);
+static MEMORY: Memory = Memory(Mutex::new(Vec::new()));
 
 /// `store`, which reads large ranges of local files into memory that is used again. Files that are not local, and everything
 /// but reading, are left to the store.
@@ -40,17 +42,18 @@ impl LocalReads {
         Arc::new(Self(store))
     }
 
-    /// `None`: some run is not of a local file, or not there.
-    async fn open(&self, location: &Path, runs: Vec<Range<u64>>) -> Result<Option<Vec<(File, Range<u64>)>>> {
+    /// The files of `runs`, each open. `None`: some run is not of a local file, or not there.
+    async fn open(&self, location: &Path, runs: Vec<Vec<Range<u64>>>) -> Result<Option<Vec<Run>>> {
         let mut open = Vec::with_capacity(runs.len());
-        for run in runs {
+        for ranges in runs {
+            let whole = whole(&ranges);
             let options = GetOptions {
-                range: Some(GetRange::Bounded(run.clone())),
+                range: Some(GetRange::Bounded(whole.clone())),
                 ..GetOptions::default()
             };
             let got = self.0.get_opts(location, options).await?;
             match got.payload {
-                GetResultPayload::File(file, _) if got.range == run => open.push((file, run)),
+                GetResultPayload::File(file, _) if got.range == whole => open.push(Run { file, ranges }),
                 _ => return Ok(None),
             }
         }
@@ -58,48 +61,55 @@ impl LocalReads {
     }
 }
 
-/// Ranges that follow each other become one.
-fn runs(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut runs: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match runs.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end.max(last.end),
-            _ => runs.push(range.clone()),
+/// Ranges of a file that follow each other.
+struct Run {
+    file: File,
+    ranges: Vec<Range<u64>>,
+}
+
+impl Run {
+    /// Each range in memory of its own, so that none is kept for another's sake.
+    fn read(mut self) -> Option<Vec<Bytes>> {
+        self.file.seek(SeekFrom::Start(whole(&self.ranges).start)).ok()?;
+        let mut read = Vec::with_capacity(self.ranges.len());
+        for range in self.ranges {
+            let mut room = Room::of(usize::try_from(range.end - range.start).ok()?);
+            self.file.read_exact(room.bytes.get_mut(..room.length)?).ok()?;
+            read.push(Bytes::from_owner(room));
         }
+        Some(read)
     }
-    runs
 }
 
-/// The bytes of `range`, which are within one of `read`.
-fn part(read: &[(Range<u64>, Bytes)], range: &Range<u64>) -> Option<Bytes> {
-    let (run, bytes) = read
-        .iter()
-        .find(|(run, _)| run.start <= range.start && range.end <= run.end)?;
-    let from = usize::try_from(range.start - run.start).ok()?;
-    let length = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
-    Some(bytes.slice(from..from + length))
+/// Ranges that follow each other, together.
+fn runs(ranges: &[Range<u64>]) -> Vec<Vec<Range<u64>>> {
+    let together = |a: &Range<u64>, b: &Range<u64>| a.start <= a.end && a.end == b.start && b.start <= b.end;
+    ranges.chunk_by(together).map(<[_]>::to_vec).collect()
 }
 
-fn read(files: Vec<(File, Range<u64>)>) -> Option<Vec<(Range<u64>, Bytes)>> {
-    let read = files.into_iter().map(|(mut file, run)| {
-        let mut room = Room::of(usize::try_from(run.end - run.start).ok()?);
-        file.seek(SeekFrom::Start(run.start)).ok()?;
-        file.read_exact(room.bytes.get_mut(..room.length)?).ok()?;
-        Some((run, Bytes::from_owner(room)))
-    });
-    read.collect()
+/// From the first byte of a run to its last.
+fn whole(run: &[Range<u64>]) -> Range<u64> {
+    let ends = run.first().zip(run.last());
+    ends.map_or(0..0, |(first, last)| first.start..last.end)
+}
+
+fn read(runs: Vec<Run>) -> Option<Vec<Bytes>> {
+    let read = runs.into_iter().map(Run::read).collect::<Option<Vec<_>>>()?;
+    Some(read.into_iter().flatten().collect())
 }
 
 #[async_trait]
 impl ObjectStore for LocalReads {
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let runs = runs(ranges);
-        let total = runs.iter().map(|run| run.end.saturating_sub(run.start)).sum::<u64>();
+        let total = ranges
+            .iter()
+            .map(|range| range.end.saturating_sub(range.start))
+            .sum::<u64>();
         if total >= WORTH
             && runs.len() <= MOST_RUNS
-            && let Some(files) = self.open(location, runs).await?
-            && let Ok(Some(read)) = SpawnedTask::spawn_blocking(move || read(files)).join().await
-            && let Some(parts) = ranges.iter().map(|range| part(&read, range)).collect()
+            && let Some(runs) = self.open(location, runs).await?
+            && let Ok(Some(parts)) = SpawnedTask::spawn_blocking(move || read(runs)).join().await
         {
             return Ok(parts);
         }
@@ -187,8 +197,14 @@ struct Room {
 
 impl Room {
     fn of(length: usize) -> Self {
-        let bytes = MEMORY.take(length).unwrap_or_else(|| vec![0; length]);
-        Self { bytes, length }
+        let known = match length < WORTH_KEEPING {
+            true => None,
+            false => MEMORY.take(length),
+        };
+        Self {
+            bytes: known.unwrap_or_else(|| vec![0; length]),
+            length,
+        }
     }
 }
 
@@ -200,7 +216,9 @@ impl AsRef<[u8]> for Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        MEMORY.keep(std::mem::take(&mut self.bytes));
+        if self.bytes.len() >= WORTH_KEEPING {
+            MEMORY.keep(std::mem::take(&mut self.bytes));
+        }
     }
 }
 

@@ -29,8 +29,8 @@ const STRIDE: usize = 4096;
 pub(super) struct Built {
     /// In the source's order.
     pub(super) batches: Vec<RecordBatch>,
-    /// The fingerprints of the rows of each batch, where rows are compared.
-    prints: Vec<Vec<u128>>,
+    /// The fingerprints of the rows, where rows are compared.
+    prints: Vec<u128>,
     /// The number of the first row of each batch, and at the end that of all rows.
     starts: Vec<usize>,
     /// The batch of every [`STRIDE`]th row.
@@ -63,6 +63,7 @@ impl Built {
         };
         let room = MemoryConsumer::new("MatchExec keys").register(context.memory_pool());
         room.try_grow(rows.div_ceil(8))?;
+        let prints = in_one(prints, &room)?;
         let keys = key_columns(&batches, key, source)?;
         let table = KeyTable::build(keys, shards, nulls_equal, room).await?;
         Ok(Self {
@@ -105,8 +106,7 @@ impl Built {
 
     /// The fingerprint of row number `row`.
     pub(super) fn print(&self, row: u32) -> Option<u128> {
-        let (batch, row) = self.place(row);
-        self.prints.get(batch)?.get(row).copied()
+        self.prints.get(index(row)).copied()
     }
 
     pub(super) fn mark(&self, row: u32) {
@@ -137,11 +137,22 @@ impl Built {
     }
 }
 
+/// The fingerprints of all batches one after the other: for each that is asked for there is one place to look at.
+fn in_one(prints: Vec<Vec<u128>>, room: &MemoryReservation) -> Result<Vec<u128>> {
+    let rows = prints.iter().map(Vec::len).sum::<usize>();
+    // Until they have moved they are there twice.
+    room.try_grow(rows * PRINT)?;
+    let mut all = Vec::with_capacity(rows);
+    prints.into_iter().for_each(|part| all.extend(part));
+    room.shrink(rows * PRINT);
+    Ok(all)
+}
+
 /// Rows in memory.
 #[derive(Default)]
 struct Held {
     batches: Vec<RecordBatch>,
-    /// See [`Built::prints`].
+    /// Those of each batch, see [`Built::prints`].
     prints: Vec<Vec<u128>>,
     rooms: Vec<MemoryReservation>,
 }

@@ -80,12 +80,11 @@ impl Compared {
     /// Keeps the couples that say the same.
     fn retain_equal(&self, built: &Built, stored: &RecordBatch, couples: &mut Vec<Couple>) -> Result<()> {
         let rows: Vec<usize> = couples.iter().map(|couple| couple.stored).collect();
-        let mut prints = self.printer.of_stored(stored, &rows)?.into_iter();
-        couples.retain(|couple| {
-            prints
-                .next()
-                .is_some_and(|print| built.print(couple.source) == Some(print))
-        });
+        let ours = self.printer.of_stored(stored, &rows)?;
+        // All are fetched before any is compared: they are far apart, and the processor waits for several at once.
+        let theirs: Vec<Option<u128>> = couples.iter().map(|couple| built.print(couple.source)).collect();
+        let mut same = ours.into_iter().zip(theirs).map(|(ours, theirs)| theirs == Some(ours));
+        couples.retain(|_| same.next() == Some(true));
         for column in &self.others {
             if !couples.is_empty() {
                 retain_equal(built, stored, *column, couples)?;
@@ -169,19 +168,22 @@ impl Settle {
     /// The open versions of a batch that have only one source row, which may say the same, with that row.
     fn candidates(&self, stored: &RecordBatch, found: &[Found], open: &[bool]) -> Result<Vec<Couple>> {
         let from = times(stored, self.places.from)?;
-        let yes = |place: usize, row: usize| flag(stored, place, row);
+        let flags = |place: usize| stored.column(place).as_boolean_opt();
+        let (inside, current) = (flags(self.places.inside), flags(self.places.current));
+        let deleted = flags(self.places.deleted);
+        let yes = |flags: Option<&BooleanArray>, row: usize| flags.is_some_and(|f| f.is_valid(row) && f.value(row));
         let mut couples = Vec::new();
         for (at, (found, open)) in found.iter().zip(open).enumerate() {
             let Found::One(source) = *found else { continue };
-            if !open || !yes(self.places.inside, at) {
+            if !open || !yes(inside, at) {
                 continue;
             }
             if self.opens_again(source) {
                 self.report_broken(stored, at)?;
             }
-            let flagged = !self.spec.has_current || yes(self.places.current, at);
+            let flagged = !self.spec.has_current || yes(current, at);
             let tells = self.telling.value(super::table::index(source));
-            if flagged && tells && !yes(self.places.deleted, at) && from.is_valid(at) {
+            if flagged && tells && !yes(deleted, at) && from.is_valid(at) {
                 couples.push(Couple { stored: at, source });
             }
         }
@@ -257,11 +259,6 @@ impl Found {
 fn times(batch: &RecordBatch, place: usize) -> Result<&Int64Array> {
     let times = batch.column(place).as_primitive_opt::<Int64Type>();
     Ok(times.ok_or_else(|| LoadError::internal("times of a history have a wrong type"))?)
-}
-
-fn flag(batch: &RecordBatch, place: usize, row: usize) -> bool {
-    let flags = batch.column(place).as_boolean_opt();
-    flags.is_some_and(|flags| flags.is_valid(row) && flags.value(row))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! One Parquet file, row group after row group: encoded here, or made elsewhere and taken as it is.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alluvium_core::{LoadError, Result};
 use datafusion::arrow::array::RecordBatch;
@@ -27,12 +28,20 @@ pub(super) fn parquet_schema(layout: &FileLayout) -> Result<SchemaDescriptor> {
         .map_err(parquet_error)
 }
 
+/// Fewer encoded bytes wait for the next column's.
+const WORTH_SENDING: usize = 1 << 20;
+/// Bytes of a part of a file, the fewest that S3 takes: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html>.
+const PART: usize = 5 << 20;
+/// Parts of a file that are on their way at once: enough to keep up with the encoders.
+const MOST_PARTS: usize = 2;
+
 /// Writes a file of a layout.
 pub(super) struct ParquetFile {
     layout: Arc<FileLayout>,
     path: Path,
     sink: BufWriter,
-    writer: SerializedFileWriter<Vec<u8>>,
+    writer: SerializedFileWriter<Encoded>,
+    encoded: Encoded,
     properties: Arc<WriterProperties>,
     nan: Vec<bool>,
     scratch: Scratch,
@@ -63,9 +72,12 @@ impl ParquetFile {
         add_encoded_arrow_schema_to_metadata(&layout.file_schema, &mut properties);
         let properties = Arc::new(properties);
         let schema = parquet_schema(layout)?.root_schema_ptr();
-        let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::clone(&properties));
+        let encoded = Encoded::default();
+        let writer = SerializedFileWriter::new(encoded.clone(), schema, Arc::clone(&properties));
         Ok(Self {
-            sink: BufWriter::new(Arc::clone(files.store()), path.clone()),
+            sink: BufWriter::with_capacity(Arc::clone(files.store()), path.clone(), PART)
+                .with_max_concurrency(MOST_PARTS),
+            encoded,
             nan: vec![false; layout.leaves.len()],
             layout: Arc::clone(layout),
             path,
@@ -139,12 +151,12 @@ impl ParquetFile {
     /// Ends a row group of new rows.
     pub(super) async fn end(&mut self, group: NewRowGroup) -> Result<()> {
         self.rows += u64::try_from(group.rows).unwrap_or(0);
-        self.writer.inner_mut().reserve(group.size());
         let mut target: SerializedRowGroupWriter<'_, _> = self.writer.next_row_group().map_err(parquet_error)?;
         for column in group.columns {
             match column {
                 Column::Ours(encoder) => {
                     let (bytes, closed) = encoder.close(&mut self.scratch).map_err(parquet_error)?;
+                    self.encoded.expect(bytes.bytes().len());
                     target.append_column(&bytes, closed).map_err(parquet_error)?;
                 }
                 Column::Library(writers) => {
@@ -154,6 +166,7 @@ impl ParquetFile {
                     }
                 }
             }
+            send(&mut self.sink, &self.encoded, WORTH_SENDING).await?;
         }
         target.close().map_err(parquet_error)?;
         self.drain().await
@@ -162,11 +175,12 @@ impl ParquetFile {
     /// Goes on with a row group of these columns.
     pub(super) async fn append(&mut self, chunks: Chunks) -> Result<()> {
         self.rows += chunks.first().map_or(0, |(_, closed)| closed.rows_written);
-        let size = chunks.iter().map(|(_, closed)| closed.bytes_written).sum::<u64>();
-        self.writer.inner_mut().reserve(usize::try_from(size).unwrap_or(0));
         let mut group = self.writer.next_row_group().map_err(parquet_error)?;
         for (bytes, closed) in chunks {
+            self.encoded.expect(bytes.bytes().len());
             group.append_column(bytes.as_ref(), closed).map_err(parquet_error)?;
+            drop(bytes);
+            send(&mut self.sink, &self.encoded, WORTH_SENDING).await?;
         }
         group.close().map_err(parquet_error)?;
         self.drain().await
@@ -175,11 +189,7 @@ impl ParquetFile {
     /// Sends what is encoded on its way.
     async fn drain(&mut self) -> Result<()> {
         self.writer.flush().map_err(io_error)?;
-        let bytes = std::mem::take(self.writer.inner_mut());
-        self.sink
-            .put(bytes.into())
-            .await
-            .map_err(|e| LoadError::from(DataFusionError::from(e)))
+        send(&mut self.sink, &self.encoded, 0).await
     }
 
     /// Bytes of the row groups that have ended.
@@ -223,6 +233,47 @@ impl NewRowGroup {
         };
         self.columns.iter().map(of).sum()
     }
+}
+
+/// Bytes on their way from Parquet's writer to the store. They leave column by column, so that no row group is held
+/// a second time.
+#[derive(Debug, Clone, Default)]
+struct Encoded(Arc<Mutex<Vec<u8>>>);
+
+impl Encoded {
+    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes room for so many bytes.
+    fn expect(&self, bytes: usize) {
+        self.lock().reserve(bytes);
+    }
+}
+
+impl Write for Encoded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sends what is encoded on its way if it is more than `worth` bytes.
+async fn send(sink: &mut BufWriter, encoded: &Encoded, worth: usize) -> Result<()> {
+    let bytes = {
+        let mut held = encoded.lock();
+        if held.len() <= worth {
+            return Ok(());
+        }
+        std::mem::take(&mut *held)
+    };
+    sink.put(bytes.into())
+        .await
+        .map_err(|e| LoadError::from(DataFusionError::from(e)))
 }
 
 fn io_error(e: std::io::Error) -> LoadError {
