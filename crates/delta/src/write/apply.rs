@@ -61,7 +61,7 @@ impl ApplyPositionsExec {
             Boundedness::Bounded,
         );
         Self {
-            permits: Arc::new(Semaphore::new(files_at_once(properties.partitioning.partition_count()))),
+            permits: Arc::new(Semaphore::new(ENCODED * properties.partitioning.partition_count())),
             input,
             job,
             properties: Arc::new(properties),
@@ -248,21 +248,27 @@ impl ApplyTask {
             Arc::clone(&self.permits),
         );
         async move {
-            let _turn = permits.acquire_owned().await;
             let new = job
                 .versions
                 .as_ref()
                 .map(|versions| versions.of(file))
                 .unwrap_or_default();
+            let in_place = new.positions(&(0..u64::MAX)).count();
+            let share = match usize::try_from(positions.len()) == Ok(in_place) {
+                true => IN_PLACE,
+                false => ENCODED,
+            };
+            let _turn = permits.acquire_many_owned(u32::try_from(share).unwrap_or(1)).await;
             let written = rewrite(&job, &desc, &task, &positions, &new, &context).await?;
             Ok((file, (u64::try_from(new.len()).unwrap_or(0), written)))
         }
     }
 }
 
-fn files_at_once(partitions: usize) -> usize {
-    partitions + partitions.div_ceil(2)
-}
+/// What a file whose rows are encoded takes of the work that is done at once: there are as many of them as partitions.
+const ENCODED: usize = 3;
+/// What a file takes that gets new versions in place, which waits for the store more, and holds less.
+const IN_PLACE: usize = 2;
 
 /// A file that was written again, how many new versions it was given, and what it has become.
 type Rewritten = (u32, (u64, Vec<WrittenFile>));
