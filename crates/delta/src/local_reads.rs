@@ -37,9 +37,12 @@ static MEMORY: Memory = Memory(Mutex::new(Vec::new()));
 pub struct LocalReads(Arc<dyn ObjectStore>);
 
 impl LocalReads {
-    /// Around `store`.
-    pub fn over(store: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
-        Arc::new(Self(store))
+    /// Around `store` if addresses of this scheme are local files: of any other store, asking for a file is a request.
+    pub fn over(store: Arc<dyn ObjectStore>, scheme: &str) -> Arc<dyn ObjectStore> {
+        match scheme {
+            "file" => Arc::new(Self(store)),
+            _ => store,
+        }
     }
 
     /// The files of `runs`, each open. `None`: some run is not of a local file, or not there.
@@ -237,7 +240,7 @@ mod tests {
     async fn check(store: Arc<dyn ObjectStore>) {
         let (path, content) = (Path::from("file"), content());
         store.put(&path, content.clone().into()).await.unwrap();
-        let reads = LocalReads::over(Arc::clone(&store));
+        let reads = LocalReads::over(Arc::clone(&store), "file");
         let one = |range: Range<u64>| std::iter::once(range).collect::<Vec<_>>();
         for ranges in [
             vec![],
@@ -269,6 +272,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         check(Arc::new(LocalFileSystem::new_with_prefix(directory.path()).unwrap())).await;
         check(Arc::new(InMemory::new())).await;
+    }
+
+    #[test]
+    fn other_stores_are_left_alone() {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        assert!(Arc::ptr_eq(&store, &LocalReads::over(Arc::clone(&store), "s3")));
+        assert!(!Arc::ptr_eq(&store, &LocalReads::over(Arc::clone(&store), "file")));
     }
 
     #[test]

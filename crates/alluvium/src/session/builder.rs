@@ -169,7 +169,7 @@ impl SessionBuilder {
 /// Sources that are local files are read into memory that is used again. Not in the runtime of somebody else.
 fn read_local_files(runtime: &RuntimeEnv) -> Result<()> {
     let files = ObjectStoreUrl::local_filesystem();
-    let reads = LocalReads::over(runtime.object_store(&files)?);
+    let reads = LocalReads::over(runtime.object_store(&files)?, "file");
     runtime.register_object_store(files.as_ref(), reads);
     Ok(())
 }

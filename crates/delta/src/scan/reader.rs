@@ -172,7 +172,10 @@ impl Reader {
         let size_hint = options.global.metadata_size_hint;
         let runtime = ctx.runtime_env();
         let factory = CachedParquetFileReaderFactory::new(
-            LocalReads::over(runtime.object_store(self.desc.store_url()?)?),
+            LocalReads::over(
+                runtime.object_store(self.desc.store_url()?)?,
+                self.desc.location.scheme(),
+            ),
             runtime.cache_manager.get_file_metadata_cache(),
         );
         let mut source = self

@@ -53,7 +53,13 @@ impl LoadJob {
             spec.target_file_size,
         )?;
         Ok(Arc::new(Self {
-            files: StatementFiles::new(LocalReads::over(log_store.object_store(Some(statement))), statement),
+            files: StatementFiles::new(
+                LocalReads::over(
+                    log_store.object_store(Some(statement)),
+                    target.handle.location().scheme(),
+                ),
+                statement,
+            ),
             change: spec.change_data.then(|| data.change_data().map(Arc::new)).transpose()?,
             versions: stays_in_place(&spec, &data).then(NewVersions::default),
             data: Arc::new(data),
