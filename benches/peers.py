@@ -43,7 +43,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import astuple, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 LOADS = {
@@ -115,6 +117,7 @@ def sail(load: Load):
     server = SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
     spark = SparkSession.builder.remote("sc://{}:{}".format(*server.listening_address)).getOrCreate()
+    spark.client.set_retry_policies([])  # an error is an error: the client would repeat the query for many minutes
     spark.sql("SELECT 1").collect()  # the session is made with the first query
     columns = ", ".join(read_schema(load.source).names)
     table, source, stage = f"delta.`{load.table}`", f"parquet.`{load.source}`", f"parquet.`{load.table}.changes`"
@@ -143,6 +146,7 @@ def sail(load: Load):
             spark.sql(changes).write.parquet(f"{load.table}.changes")
         spark.sql(statement).collect()
 
+    run.server = server  # it stops when nobody holds it
     return run
 
 
@@ -187,7 +191,10 @@ def table_of(workload: str, args) -> Path:
 
 
 def source_of(workload: str, args) -> Path:
-    (source,) = args.work.glob(f"source-{workload}-*-of-{args.rows}/00.parquet")
+    found = sorted(args.work.glob(f"source-{workload}-*-of-{args.rows}/00.parquet"))
+    # The report keeps sources of another size, too, if it was asked for them.
+    usual = [path for path in found if "-one-in-" in path.parent.name]
+    (source,) = usual or found
     return source
 
 
@@ -270,6 +277,12 @@ def run_in_this_process(engine: str, *load: str):
     os._exit(0)  # Sail's server has threads that do not end
 
 
+def apart(function, *arguments):
+    """What the function gives back, in a process of its own: no process has a lower peak than the one that began it."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
 def runs_of(workload: str, engines: list[str], args) -> dict[str, list]:
     """All runs of a workload, by engine."""
     kind, original, source = LOADS[workload], table_of(workload, args), source_of(workload, args)
@@ -280,12 +293,14 @@ def runs_of(workload: str, engines: list[str], args) -> dict[str, list]:
         for engine in engines[first:] + engines[:first]:
             with tempfile.TemporaryDirectory(dir=args.work, prefix="run-") as scratch:
                 load = Load(kind, f"{scratch}/t", str(source))
-                shutil.copytree(layout_for(engine, original), load.table, copy_function=link_or_copy)
+                shutil.copytree(apart(layout_for, engine, original), load.table, copy_function=link_or_copy)
                 os.sync()
                 runs[engine].append(measure(engine, load, args))
-                if repetition == 0 and (got := found(engine, load)) != (want := expected(load, original)):
+                print(workload, engine, *runs[engine][-1], file=sys.stderr)
+                if repetition > 0:
+                    continue
+                if (got := apart(found, engine, load)) != (want := apart(expected, load, original)):
                     raise RuntimeError(f"{engine} left {got} in the table of {workload} instead of {want}")
-            print(workload, engine, *runs[engine][-1], file=sys.stderr)
     return runs
 
 
