@@ -74,7 +74,8 @@ def alluvium(load: Load) -> str:
         "upsert": ("UPSERT", "KEYS (id)"),
         "insert only": ("INSERT ONLY", "KEYS (id)"),
         "newest": ("MERGE OVERWRITE", "KEYS (id) DEDUPLICATE ON (id) BY updated_at DESC"),
-        "history": ("SCD2 MERGE", f"KEYS (id) SEQUENCE BY updated_at {history}"),
+        # As the others do, it trusts the hash.
+        "history": ("SCD2 MERGE", f"KEYS (id) SEQUENCE BY updated_at {history} OPTIONS ('merge.compare' 'tracked')"),
     }[load.kind]
     return f"{verb} INTO t USING '{load.source}' {clauses}"
 

@@ -16,6 +16,7 @@ use crate::intervals::IntervalsSpec;
 use crate::matching::{MatchExec, MatchNode, MatchSpec};
 use crate::node::{RowNode, RowSpec};
 use crate::row_exec::{RowExec, RowOperator};
+use crate::skip_unchanged::SkipUnchangedNode;
 use crate::source_gate::GateSpec;
 use crate::spool::{SpoolExec, SpoolSpec};
 use crate::unique_keys::UniqueKeysSpec;
@@ -44,6 +45,7 @@ impl ExtensionPlanner for ExecPlanner {
             plan_spool,
             plan_bounded,
             plan_match,
+            plan_skip_unchanged,
         ];
         for attempt in attempts {
             if let Some(plan) = attempt(node, physical_inputs, session)? {
@@ -118,6 +120,20 @@ fn plan_match(
         partitions: session.config().target_partitions(),
     };
     Ok(Some(Arc::new(MatchExec::new(spec, source, Arc::clone(stored)))))
+}
+
+fn plan_skip_unchanged(
+    node: &dyn UserDefinedLogicalNode,
+    inputs: &[Arc<dyn ExecutionPlan>],
+    session: &dyn Session,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(node) = node.as_any().downcast_ref::<SkipUnchangedNode>() else {
+        return Ok(None);
+    };
+    let [source, stored] = inputs else {
+        return Err(LoadError::internal("SkipUnchanged takes two inputs").into());
+    };
+    node.physical(source, stored, session).map(Some)
 }
 
 /// The source without a check for duplicates of the same key: the match makes it, and needs no exchange for it.

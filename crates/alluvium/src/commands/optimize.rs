@@ -6,12 +6,12 @@ use std::sync::Arc;
 use alluvium_core::syntax::Cursor;
 use alluvium_core::{Effect, LoadError, Result, SqlState, Statement, StatementKind};
 use alluvium_delta::write::optimize::Optimize;
+use alluvium_statements::bind::bind_condition;
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{ExprSchemable, LogicalPlan};
-use datafusion::sql::sqlparser::ast::{Expr, ExprWithAlias, ObjectName, With};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName, With};
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 
@@ -96,19 +96,16 @@ impl Statement for OptimizeTable {
     }
 }
 
+/// The condition as it stands: the scan finds the files that it leaves out in a comparison, not in what wraps one.
 fn planned(state: &SessionState, expr: &Expr, schema: &DFSchema) -> Result<datafusion::logical_expr::Expr> {
-    let named = ExprWithAlias {
-        expr: expr.clone(),
-        alias: None,
-    };
-    let planned = state.create_logical_expr_from_sql_expr(named, schema)?;
-    match planned.get_type(schema)? {
-        DataType::Boolean => Ok(planned),
-        _ => Err(LoadError::new(
-            SqlState::DatatypeMismatch,
-            format!("WHERE takes a condition, and {expr} is none"),
-        )),
-    }
+    let bound = bind_condition(state, "WHERE", expr, schema).map_err(|e| match e.state() {
+        SqlState::FeatureNotSupported => e.hint("WHERE picks files by the values of their rows, row by row."),
+        _ => e,
+    })?;
+    Ok(match bound {
+        datafusion::logical_expr::Expr::IsTrue(condition) => *condition,
+        other => other,
+    })
 }
 
 impl Display for OptimizeTable {

@@ -98,6 +98,13 @@ impl TableSnapshot {
         Ok(self.files.get_or_init(|| loaded))
     }
 
+    /// How many rows its data files hold, those of deletion vectors included. `None`: the log does not say it of all.
+    pub fn stored_rows(&self) -> Option<u64> {
+        let files = self.loaded_files().ok()?;
+        let records = files.stats.records();
+        records.iter().sum()
+    }
+
     /// The highest version that application `app` recorded with `TRANSACTION`.
     pub async fn transaction_version(&self, app: &str) -> Result<Option<i64>> {
         self.eager

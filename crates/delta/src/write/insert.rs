@@ -41,15 +41,7 @@ async fn checked_plan(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let snapshot = table.snapshot();
     check_writable(snapshot)?;
-    let target = LoadTarget {
-        name: snapshot.name(),
-        handle: Arc::clone(table.handle()),
-        base: Some(Arc::clone(snapshot)),
-        schema: Arc::clone(snapshot.schema()),
-        partition_columns: snapshot.partition_columns().to_vec(),
-        properties: snapshot.properties().clone(),
-        evolved: false,
-    };
+    let target = LoadTarget::existing(snapshot.name(), table);
     let mut spec = LoadSpec::new("Insert", target);
     spec.on_empty = OnEmpty::Apply;
     let (mode, read_predicate) = match op {

@@ -47,15 +47,7 @@ impl Optimize {
     pub fn plan(self, table: &DeltaTable, session: &dyn Session) -> Result<LogicalPlan> {
         let snapshot = table.snapshot();
         check_writable(snapshot)?;
-        let target = LoadTarget {
-            name: self.table,
-            handle: Arc::clone(table.handle()),
-            base: Some(Arc::clone(snapshot)),
-            schema: Arc::clone(snapshot.schema()),
-            partition_columns: snapshot.partition_columns().to_vec(),
-            properties: snapshot.properties().clone(),
-            evolved: false,
-        };
+        let target = LoadTarget::existing(self.table, table);
         let layout = FileLayout::data(&target.schema, &target.partition_columns, &target.properties, None)?;
         let scan = TargetScan::new(Arc::clone(snapshot)).in_order();
         let among = scan.candidates(session, self.predicate.as_slice())?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use alluvium_core::syntax::OnEmpty;
 use datafusion::arrow::datatypes::SchemaRef;
 
+use crate::provider::DeltaTable;
 use crate::table::{TableHandle, TableSnapshot};
 
 /// The table that is written, as it will be after the commit.
@@ -25,6 +26,22 @@ pub struct LoadTarget {
     pub properties: HashMap<String, String>,
     /// Whether `schema` differs from the schema of `base`, so that the commit carries new metadata.
     pub evolved: bool,
+}
+
+impl LoadTarget {
+    /// A table that is there, as it is.
+    pub(super) fn existing(name: String, table: &DeltaTable) -> Self {
+        let snapshot = table.snapshot();
+        Self {
+            name,
+            handle: Arc::clone(table.handle()),
+            base: Some(Arc::clone(snapshot)),
+            schema: Arc::clone(snapshot.schema()),
+            partition_columns: snapshot.partition_columns().to_vec(),
+            properties: snapshot.properties().clone(),
+            evolved: false,
+        }
+    }
 }
 
 /// Which operation the log names.

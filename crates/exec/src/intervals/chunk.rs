@@ -82,7 +82,7 @@ impl Comparisons {
         let part = |names: &[String]| Comparison::try_new(schema, names);
         Ok(Self {
             tracked: part(&spec.tracked)?,
-            landing: part(&spec.landing)?,
+            landing: part(&spec.compared)?,
             source: match spec.sequence {
                 0 => part(&spec.source)?,
                 _ => part(&[])?,

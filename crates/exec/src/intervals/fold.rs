@@ -45,7 +45,7 @@ pub(super) struct Version {
 pub(super) trait Contents {
     /// Equal in all tracked columns.
     fn tracked(&self, a: usize, b: usize) -> bool;
-    /// Equal in all columns that an update in place takes over.
+    /// Equal in all columns that call for an update in place.
     fn landing(&self, a: usize, b: usize) -> bool;
     /// Equal in all columns of the source.
     fn identical(&self, a: usize, b: usize) -> bool;

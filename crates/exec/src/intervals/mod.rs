@@ -98,6 +98,8 @@ pub struct IntervalsSpec {
     pub tracked: Vec<String>,
     /// The columns that an update in place takes over.
     pub landing: Vec<String>,
+    /// Those of them that call for it when they differ.
+    pub compared: Vec<String>,
     /// The source's columns: rows equal in all of them collapse.
     pub source: Vec<String>,
     /// The stored values, for the change feed.
@@ -139,6 +141,7 @@ impl RowSpec for IntervalsSpec {
             .iter()
             .chain(&self.tracked)
             .chain(&self.landing)
+            .chain(&self.compared)
             .chain(&self.source)
             .chain(&self.old);
         let fixed = [

@@ -365,6 +365,7 @@ fn spec() -> IntervalsSpec {
         nulls_equal: true,
         tracked: names(&["v"]),
         landing: names(&["v"]),
+        compared: names(&["v"]),
         source: Vec::new(),
         old: Vec::new(),
         sequence: 1,

@@ -13,7 +13,7 @@ use super::ranked::{Range, Ranked, integers};
 use super::table::{self, Shard, contains, hashes, look_up};
 
 /// The keys of a source. Scans keep it longer than the rows are needed.
-pub(super) struct KeyTable {
+pub(crate) struct KeyTable {
     pub(super) keys: Vec<ArrayRef>,
     index: Index,
     nulls_equal: bool,
@@ -28,7 +28,7 @@ enum Index {
 
 impl KeyTable {
     /// The table of `keys`, made by up to `threads` threads. `held` grows by what it takes.
-    pub(super) async fn build(
+    pub(crate) async fn build(
         keys: Vec<ArrayRef>,
         threads: usize,
         nulls_equal: bool,
@@ -79,7 +79,7 @@ impl KeyTable {
     }
 
     /// Calls `found` with each row of `others` and each row here that has its key.
-    pub(super) fn each_match(&self, others: &[ArrayRef], mut found: impl FnMut(usize, u32)) -> Result<()> {
+    pub(crate) fn each_match(&self, others: &[ArrayRef], mut found: impl FnMut(usize, u32)) -> Result<()> {
         match (&self.index, integers(others)?) {
             (Index::Ranked(ranked), Some(others)) => {
                 for (at, key) in others.values().iter().enumerate() {

@@ -36,10 +36,10 @@ use crate::floats::normalize_array;
 const PIECE: usize = 15;
 
 /// Bytes of a fingerprint.
-pub(super) const PRINT: usize = size_of::<u128>();
+pub(crate) const PRINT: usize = size_of::<u128>();
 
 /// Makes the fingerprints of one load.
-pub(super) struct Printer {
+pub(crate) struct Printer {
     columns: Vec<Column>,
 }
 
@@ -57,8 +57,8 @@ struct Secret {
 }
 
 impl Printer {
-    /// Over pairs of columns of a type that [`knows`] accepts: in the source, and in stored rows.
-    pub(super) fn new(columns: impl IntoIterator<Item = (usize, usize)>) -> Self {
+    /// Over pairs of columns of a type that [`Self::knows`] accepts: in the source, and in stored rows.
+    pub(crate) fn new(columns: impl IntoIterator<Item = (usize, usize)>) -> Self {
         let mut random = Random::default();
         let column = |(source, stored)| Column {
             source,
@@ -82,9 +82,27 @@ impl Printer {
     }
 
     /// The fingerprints of some stored rows.
-    pub(super) fn of_stored(&self, batch: &RecordBatch, rows: &[usize]) -> Result<Vec<u128>> {
-        let columns = self.columns.iter();
-        print(columns.map(|c| (batch.column(c.stored), &c.secret)), rows)
+    pub(crate) fn of_stored(&self, columns: &[ArrayRef], rows: &[usize]) -> Result<Vec<u128>> {
+        let stored = |c: &Column| {
+            columns
+                .get(c.stored)
+                .ok_or_else(|| LoadError::internal("a compared column is gone"))
+        };
+        let stored = self.columns.iter().map(|c| Ok((stored(c)?, &c.secret)));
+        print(stored.collect::<Result<Vec<_>>>()?.into_iter(), rows)
+    }
+
+    /// Whether values of a type can be part of a fingerprint.
+    pub(crate) fn knows(data_type: &DataType) -> bool {
+        use DataType::{
+            Binary, BinaryView, Boolean, Decimal128, FixedSizeBinary, Interval, LargeBinary, LargeUtf8, Utf8, Utf8View,
+        };
+        match data_type {
+            Boolean | Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => true,
+            FixedSizeBinary(_) | Decimal128(_, _) => true,
+            Interval(_) => false,
+            other => other.primitive_width().is_some_and(|width| width <= size_of::<u64>()),
+        }
     }
 }
 
@@ -102,19 +120,6 @@ impl Random {
             u128::from(self.state.hash_one(self.drawn))
         };
         (half() << 64 | half()) & PRIME
-    }
-}
-
-/// Whether values of a type can be part of a fingerprint.
-pub(super) fn knows(data_type: &DataType) -> bool {
-    use DataType::{
-        Binary, BinaryView, Boolean, Decimal128, FixedSizeBinary, Interval, LargeBinary, LargeUtf8, Utf8, Utf8View,
-    };
-    match data_type {
-        Boolean | Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => true,
-        FixedSizeBinary(_) | Decimal128(_, _) => true,
-        Interval(_) => false,
-        other => other.primitive_width().is_some_and(|width| width <= size_of::<u64>()),
     }
 }
 

@@ -13,7 +13,7 @@ use datafusion::common::Result;
 
 use super::build::Built;
 use super::equal::{Couple, retain_equal};
-use super::prints::{Printer, knows};
+use super::prints::Printer;
 use crate::intervals::{CURRENT, DELETED, FROM, INSIDE, MARKED, TIME, TO, WINNER, broken_history};
 use crate::keys::{Columns, index_of};
 
@@ -59,7 +59,7 @@ impl Compared {
         let place = |name: &str| index_of(schema, name, "Match");
         let columns = spec.compared.iter().map(|name| place(name));
         let columns: Vec<usize> = columns.collect::<Result<_, _>>()?;
-        let known = |place: &usize| knows(schema.field(*place).data_type());
+        let known = |place: &usize| Printer::knows(schema.field(*place).data_type());
         let (printed, others): (Vec<usize>, Vec<usize>) = columns.into_iter().partition(known);
         let times = match spec.by_sequence {
             true => Some((place(TIME)?, place(FROM)?)),
@@ -80,7 +80,7 @@ impl Compared {
     /// Keeps the couples that say the same.
     fn retain_equal(&self, built: &Built, stored: &RecordBatch, couples: &mut Vec<Couple>) -> Result<()> {
         let rows: Vec<usize> = couples.iter().map(|couple| couple.stored).collect();
-        let ours = self.printer.of_stored(stored, &rows)?;
+        let ours = self.printer.of_stored(stored.columns(), &rows)?;
         // All are fetched before any is compared: they are far apart, and the processor waits for several at once.
         let theirs: Vec<Option<u128>> = couples.iter().map(|couple| built.print(couple.source)).collect();
         let mut same = ours.into_iter().zip(theirs).map(|(ours, theirs)| theirs == Some(ours));
@@ -239,16 +239,16 @@ fn telling(built: &Built, winner: usize, marked: usize) -> Result<BooleanBuffer>
     Ok(telling.finish())
 }
 
-/// The source rows of a stored row's key.
+/// The rows of the other side that have a row's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     None,
     One(u32),
     Several,
 }
 
 impl Found {
-    pub(super) fn and(self, row: u32) -> Self {
+    pub(crate) fn and(self, row: u32) -> Self {
         match self {
             Self::None => Self::One(row),
             _ => Self::Several,

@@ -302,7 +302,7 @@ fn check_count(options: &[KeyValue], key: &str) -> Result<()> {
     }
 }
 
-fn bad_option(kv: &KeyValue, wanted: &str) -> LoadError {
+pub(crate) fn bad_option(kv: &KeyValue, wanted: &str) -> LoadError {
     LoadError::new(
         SqlState::InvalidParameter,
         format!("option '{}' cannot be '{}'", kv.key, kv.value),

@@ -6,6 +6,7 @@
 //!     Intervals: histories of whole keys
 //!       Match: without rows that change nothing          Union without the memory for it
 //!         <source rows: cast, control columns, gate; spool reader 0>
+//!           SkipUnchanged: without rows whose tracked columns are stored     with merge.compare = tracked
 //!         Bounded: open, or ended since the source's first row        by sequence
 //!           <first time of the source: spool reader 1>
 //!           TargetScan: the versions that can matter
@@ -24,6 +25,7 @@ use super::history::{History, old_helper, source_helper};
 use super::syntax::{LateArrival, RetireAction, Scd2Clauses, Track};
 use super::times::{boundary, end_of, from_micros, open_until, row_time};
 use super::tracked::{by_content, identity_check, is_listed, tracked_columns};
+use super::unchanged::trusts_tracked;
 use super::validity::Validity;
 use crate::bind::columns::{Columns, ColumnsRequest};
 use crate::bind::control::{ControlRequest, Controlled, controlled, guard_columns};
@@ -54,6 +56,8 @@ pub(super) struct Scd2<'a> {
     /// The key columns, or the tracked columns.
     pub identity: KeySet,
     pub tracked: Vec<String>,
+    /// Whether rows are equal when their tracked columns are.
+    pub trusts_tracked: bool,
     /// In microseconds.
     pub boundary: Expr,
     pub open_until: Option<i64>,
@@ -66,6 +70,7 @@ pub(super) struct Scd2<'a> {
 impl<'a> Scd2<'a> {
     async fn resolve(state: &'a SessionState, load: &'a Load<Scd2Clauses>) -> Result<Self> {
         let validity = Validity::named(state, load);
+        let trusts_tracked = trusts_tracked(load)?;
         let mut table = TargetTable::resolve(state, &load.target, load.common.create.as_ref()).await?;
         table.refuse_append_only("SCD2 MERGE")?;
         table.own = validity.names();
@@ -115,6 +120,7 @@ impl<'a> Scd2<'a> {
             validity,
             identity,
             tracked,
+            trusts_tracked,
         })
     }
 
@@ -171,7 +177,8 @@ impl<'a> Scd2<'a> {
             keys: std::slice::from_ref(&self.identity),
             extra,
         };
-        controlled(self.state, &self.source, &self.table, &self.columns, request)
+        let source = self.telling_source()?;
+        controlled(self.state, &source, &self.table, &self.columns, request)
     }
 
     /// Without `KEYS`, a list of tracked columns names what identifies a row: there must be something in it.
@@ -183,18 +190,18 @@ impl<'a> Scd2<'a> {
     pub fn spec(&self) -> IntervalsSpec {
         let clauses = &self.load.clauses;
         let keeps = |name: &String| self.load.common.keys.is_some() && self.identity.columns.contains(name);
+        let landing = self.columns.landing.iter().filter(|name| !keeps(name));
+        let landing: Vec<String> = landing.cloned().collect();
         IntervalsSpec {
             table: self.table.name.clone(),
             keys: self.identity.columns.clone(),
             nulls_equal: self.identity.nulls_equal(),
             tracked: self.tracked.clone(),
-            landing: self
-                .columns
-                .landing
-                .iter()
-                .filter(|name| !keeps(name))
-                .cloned()
-                .collect(),
+            compared: match self.trusts_tracked {
+                true => self.tracked.clone(),
+                false => landing.clone(),
+            },
+            landing,
             source: (0..self.source.names().len()).map(source_helper).collect(),
             old: match self.table.change_data_feed() {
                 true => (0..self.columns.schema.fields().len()).map(old_helper).collect(),
@@ -277,6 +284,7 @@ impl<'a> Scd2<'a> {
             ),
             ("onLateArrival", clauses.late.as_ref().map(ToString::to_string)),
             ("validityColumns", Some(self.validity.names().join(", "))),
+            ("compare", self.trusts_tracked.then(|| "tracked".to_owned())),
         ];
         written
             .into_iter()

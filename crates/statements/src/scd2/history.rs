@@ -56,7 +56,7 @@ impl History<'_> {
             (rows.plan, stored) =
                 with_present_groups(scd2.state, &absent.within, rows.plan, stored, &scd2.source, &scd2.table)?;
         }
-        let settles = self.settles();
+        let settles = scd2.settles();
         let (events, stored) = match settles {
             true => self.since_events(rows.plan, stored)?,
             false => self.of_source_keys(rows.plan, stored)?,
@@ -83,30 +83,13 @@ impl History<'_> {
         Ok(LogicalPlanBuilder::from(node).project(self.outgoing()?)?.build()?)
     }
 
-    /// Whether rows that change nothing are found by their keys, before histories are put in order: where the source may
-    /// be held in memory, and no two open versions of a key are allowed.
-    fn settles(&self) -> bool {
-        let scd2 = self.scd2;
-        let plain = |name: &String| {
-            let data_type = scd2.columns.target_type(name);
-            data_type.is_some_and(|t| !t.is_nested() && !t.is_floating())
-        };
-        let appends = scd2
-            .load
-            .clauses
-            .late
-            .is_some_and(|late| late.action == LateArrival::Append);
-        let in_memory = scd2.state.config_options().optimizer.prefer_hash_join;
-        scd2.table.base.is_some() && in_memory && !appends && scd2.identity.columns.iter().all(plain)
-    }
-
     fn settle_spec(&self) -> SettleSpec {
         let spec = self.scd2.spec();
         let mut compared = spec.tracked;
-        let others = spec.landing.into_iter().filter(|name| !compared.contains(name));
+        let others = spec.compared.into_iter().filter(|name| !compared.contains(name));
         let others: Vec<String> = others.collect();
         compared.extend(others);
-        if spec.guards {
+        if spec.guards && !self.scd2.trusts_tracked {
             compared.extend((0..spec.sequence).map(internal::sequence));
         }
         SettleSpec {
@@ -143,28 +126,10 @@ impl History<'_> {
         }
         if scd2.load.common.sequence.is_none() {
             let to_type = scd2.validity.time_type(&scd2.columns, &scd2.validity.to)?;
-            let after = self.end().gt(from_micros(scd2.boundary.clone(), &to_type));
-            scan = scan.filter(self.is_open()?.or(after))?;
+            let after = scd2.end().gt(from_micros(scd2.boundary.clone(), &to_type));
+            scan = scan.filter(scd2.is_open()?.or(after))?;
         }
         Ok(scan.build()?)
-    }
-
-    fn end(&self) -> Expr {
-        col(&self.scd2.table.alias, &self.scd2.validity.to)
-    }
-
-    /// Whether a stored version is open, by whatever marker.
-    fn is_open(&self) -> Result<Expr> {
-        let scd2 = self.scd2;
-        let null = self.end().is_null();
-        match scd2.open_until {
-            None => Ok(null),
-            Some(until) => {
-                let to_type = scd2.validity.time_type(&scd2.columns, &scd2.validity.to)?;
-                let until = literal(until, &to_type)?;
-                Ok(null.or(self.end().eq(until)))
-            }
-        }
     }
 
     /// The source, and the stored versions of its keys; where absent keys are looked at, also all open ones.
@@ -207,7 +172,7 @@ impl History<'_> {
         let joined = join.build(keys, stored)?.build()?;
         let joined = match (absent, joined.schema().columns().pop()) {
             (true, Some(mark)) => LogicalPlanBuilder::from(joined)
-                .filter(Expr::Column(mark).or(self.is_open()?))?
+                .filter(Expr::Column(mark).or(scd2.is_open()?))?
                 .build()?,
             _ => joined,
         };
@@ -233,9 +198,9 @@ impl History<'_> {
             .build()?;
         let start = col(&scd2.table.alias, &scd2.validity.from);
         // By its start only a version matters whose end lies before it, so that it is refused.
-        let matters = self
+        let matters = scd2
             .is_open()?
-            .or(self.end().gt_eq(bare(FIRST)))
+            .or(scd2.end().gt_eq(bare(FIRST)))
             .or(start.gt_eq(bare(FIRST)));
         Ok(BoundedNode::new(first, stored, matters).into_plan())
     }
@@ -279,6 +244,38 @@ impl History<'_> {
         }
         exprs.extend([internal::ACTION, internal::FILE, internal::ROW].map(bare));
         Ok(exprs)
+    }
+}
+
+impl Scd2<'_> {
+    /// Whether rows that change nothing are found by their keys, before histories are put in order: where the source may
+    /// be held in memory, and no two open versions of a key are allowed.
+    pub(super) fn settles(&self) -> bool {
+        let plain = |name: &String| {
+            let data_type = self.columns.target_type(name);
+            data_type.is_some_and(|t| !t.is_nested() && !t.is_floating())
+        };
+        let late = self.load.clauses.late;
+        let appends = late.is_some_and(|late| late.action == LateArrival::Append);
+        let in_memory = self.state.config_options().optimizer.prefer_hash_join;
+        self.table.base.is_some() && in_memory && !appends && self.identity.columns.iter().all(plain)
+    }
+
+    pub(super) fn end(&self) -> Expr {
+        col(&self.table.alias, &self.validity.to)
+    }
+
+    /// Whether a stored version is open, by whatever marker.
+    pub(super) fn is_open(&self) -> Result<Expr> {
+        let null = self.end().is_null();
+        match self.open_until {
+            None => Ok(null),
+            Some(until) => {
+                let to_type = self.validity.time_type(&self.columns, &self.validity.to)?;
+                let until = literal(until, &to_type)?;
+                Ok(null.or(self.end().eq(until)))
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod sides;
 pub mod syntax;
 mod times;
 mod tracked;
+mod unchanged;
 mod validity;
 
 use alluvium_core::Result;
