@@ -173,7 +173,7 @@ proptest! {
 
     #[test]
     fn any_split_of_events_gives_one_history(case in scd2_sequence_case(), cut in 0..8usize) {
-        let mut spec = Scd2 { track: Track::Always, late: None, delete_when: None, ..case.spec };
+        let mut spec = Scd2 { track: Track::Always, trusts_tracked: false, late: None, delete_when: None, ..case.spec };
         spec.common.unique = Unique::Check;
         let all: Vec<Row> = case.sources.iter().flat_map(|s| s.rows.clone()).collect();
         let source = Table::new(case.sources[0].columns.clone(), all.clone());

@@ -70,6 +70,8 @@ impl Compared {
 pub(super) struct Comparisons {
     tracked: Comparison,
     landing: Comparison,
+    /// Where not all of them call for an update in place: those that do.
+    calling: Option<Comparison>,
     source: Comparison,
     sequence: Comparison,
     first: Comparison,
@@ -82,7 +84,11 @@ impl Comparisons {
         let part = |names: &[String]| Comparison::try_new(schema, names);
         Ok(Self {
             tracked: part(&spec.tracked)?,
-            landing: part(&spec.compared)?,
+            landing: part(&spec.landing)?,
+            calling: match spec.compared == spec.landing {
+                true => None,
+                false => Some(part(&spec.compared)?),
+            },
             source: match spec.sequence {
                 0 => part(&spec.source)?,
                 _ => part(&[])?,
@@ -96,6 +102,7 @@ impl Comparisons {
         Ok(ComparedRows {
             tracked: self.tracked.rows(batch)?,
             landing: self.landing.rows(batch)?,
+            calling: self.calling.as_ref().map(|calling| calling.rows(batch)).transpose()?,
             source: self.source.rows(batch)?,
             sequence: self.sequence.rows(batch)?,
             first: self.first.rows(batch)?,
@@ -107,6 +114,7 @@ impl Comparisons {
 pub(super) struct ComparedRows {
     tracked: Compared,
     landing: Compared,
+    calling: Option<Compared>,
     source: Compared,
     sequence: Compared,
     first: Compared,
@@ -119,6 +127,10 @@ impl Contents for ComparedRows {
 
     fn landing(&self, a: usize, b: usize) -> bool {
         self.landing.eq(a, b)
+    }
+
+    fn settled(&self, a: usize, b: usize) -> bool {
+        self.calling.as_ref().unwrap_or(&self.landing).eq(a, b)
     }
 
     fn identical(&self, a: usize, b: usize) -> bool {

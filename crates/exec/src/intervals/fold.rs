@@ -45,8 +45,10 @@ pub(super) struct Version {
 pub(super) trait Contents {
     /// Equal in all tracked columns.
     fn tracked(&self, a: usize, b: usize) -> bool;
-    /// Equal in all columns that call for an update in place.
+    /// Equal in all columns that an update in place takes over.
     fn landing(&self, a: usize, b: usize) -> bool;
+    /// Equal in all columns that call for an update in place.
+    fn settled(&self, a: usize, b: usize) -> bool;
     /// Equal in all columns of the source.
     fn identical(&self, a: usize, b: usize) -> bool;
     /// The order of their sequences.
@@ -136,7 +138,7 @@ impl Version {
 
     /// Takes over what is not tracked; whether that changed anything.
     pub(super) fn overwrite(&mut self, row: usize, contents: &dyn Contents) -> bool {
-        if contents.landing(self.land, row) {
+        if contents.settled(self.land, row) {
             return false;
         }
         self.land = row;
@@ -147,7 +149,7 @@ impl Version {
     pub(super) fn changed(&self, contents: &dyn Contents) -> bool {
         self.stored.is_none_or(|stored| {
             let bounds = (stored.from, stored.to, stored.deleted) != (self.from, self.to, self.deleted);
-            bounds || (self.land != stored.row && !contents.landing(self.land, stored.row))
+            bounds || (self.land != stored.row && !contents.settled(self.land, stored.row))
         })
     }
 

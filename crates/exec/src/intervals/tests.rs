@@ -25,6 +25,10 @@ impl Contents for Rows {
         self.0[a].0 == self.0[b].0
     }
 
+    fn settled(&self, a: usize, b: usize) -> bool {
+        self.landing(a, b)
+    }
+
     fn identical(&self, a: usize, b: usize) -> bool {
         self.0[a] == self.0[b]
     }

@@ -36,7 +36,7 @@ use crate::floats::normalize_array;
 const PIECE: usize = 15;
 
 /// Bytes of a fingerprint.
-pub(crate) const PRINT: usize = size_of::<u128>();
+pub(super) const PRINT: usize = size_of::<u128>();
 
 /// Makes the fingerprints of one load.
 pub(crate) struct Printer {

@@ -14,7 +14,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
-use crate::matching::{Found, KeyTable, PRINT, Printer};
+use crate::matching::{Found, KeyTable, Printer};
 
 /// A source row of this version's key has come.
 const MET: u64 = 1;
@@ -49,18 +49,25 @@ pub(super) struct OpenVersions {
     layout: Layout,
     printer: Arc<Printer>,
     table: KeyTable,
-    prints: Vec<u128>,
-    times: Vec<i64>,
+    versions: Vec<Version>,
     /// Two bits for each version, see [`MET`] and [`SKIPPED`].
     states: Vec<AtomicU64>,
     _held: Vec<MemoryReservation>,
 }
 
+/// What is known of a version beside its key, in one place: source rows come in any order, and what is fetched for one
+/// of them is seldom in a cache.
+#[derive(Debug, Clone, Copy)]
+struct Version {
+    /// The halves of its fingerprint; as one number they would take more room.
+    print: [u64; 2],
+    begun: i64,
+}
+
 /// The open versions of one partition.
 struct Part {
     keys: Vec<Vec<ArrayRef>>,
-    prints: Vec<u128>,
-    times: Vec<i64>,
+    versions: Vec<Version>,
     room: MemoryReservation,
 }
 
@@ -91,18 +98,17 @@ impl OpenVersions {
             tasks.spawn(async move { Part::read(rows, layout, &printer, room).await });
         }
         let room = MemoryConsumer::new("SkipUnchangedExec keys").register(context.memory_pool());
-        let (mut keys, mut prints, mut times, mut held) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut keys, mut versions, mut held) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(part) = tasks.join_next().await {
             let part = part.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
             // For as long as it takes to put a part behind the others it is there twice.
-            room.try_grow(part.prints.len() * PRINT)?;
+            room.try_grow(part.versions.len() * size_of::<Version>())?;
             keys.extend(part.keys);
-            prints.extend(part.prints);
-            times.extend(part.times);
+            versions.extend(part.versions);
             room.shrink(room.size());
             held.push(part.room);
         }
-        room.try_grow(prints.len().div_ceil(IN_WORD) * size_of::<u64>())?;
+        room.try_grow(versions.len().div_ceil(IN_WORD) * size_of::<u64>())?;
         let keys = joined(keys, stored, layout)?;
         let threads = context.session_config().target_partitions();
         let table = KeyTable::build(keys, threads, layout.nulls_equal, room).await?;
@@ -110,9 +116,10 @@ impl OpenVersions {
             layout,
             printer,
             table,
-            states: (0..prints.len().div_ceil(IN_WORD)).map(|_| AtomicU64::new(0)).collect(),
-            prints,
-            times,
+            states: (0..versions.len().div_ceil(IN_WORD))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
+            versions,
             _held: held,
         })
     }
@@ -150,13 +157,13 @@ impl OpenVersions {
         let (rows, versions): (Vec<usize>, Vec<u32>) = found.iter().enumerate().filter_map(only).unzip();
         let ours = self.printer.of_stored(columns, &rows)?;
         // All are fetched before any is compared: they are far apart, and the processor waits for several at once.
-        let theirs: Vec<Option<u128>> = versions.iter().map(|v| self.prints.get(index(*v)).copied()).collect();
+        let theirs: Vec<Option<Version>> = versions.iter().map(|v| self.versions.get(index(*v)).copied()).collect();
         let times = self.times_of(columns)?;
         let mut same = vec![false; found.len()];
-        for (((at, version), ours), theirs) in rows.into_iter().zip(versions).zip(ours).zip(theirs) {
-            let in_time = times.is_none_or(|times| self.in_time(times, at, version));
-            if let Some(same) = same.get_mut(at) {
-                *same = in_time && theirs == Some(ours);
+        for ((at, ours), theirs) in rows.into_iter().zip(ours).zip(theirs) {
+            let in_time = |begun: i64| times.is_none_or(|times| times.is_valid(at) && begun <= times.value(at));
+            if let (Some(same), Some(theirs)) = (same.get_mut(at), theirs) {
+                *same = theirs.print == halves(ours) && in_time(theirs.begun);
             }
         }
         Ok(same)
@@ -166,15 +173,7 @@ impl OpenVersions {
         if !self.layout.timed {
             return Ok(None);
         }
-        let times = columns.last().and_then(|times| times.as_primitive_opt::<Int64Type>());
-        Ok(Some(times.ok_or_else(|| {
-            LoadError::internal("times of source rows have a wrong type")
-        })?))
-    }
-
-    fn in_time(&self, times: &Int64Array, at: usize, version: u32) -> bool {
-        let begun = self.times.get(index(version));
-        times.is_valid(at) && begun.is_some_and(|begun| *begun <= times.value(at))
+        times(columns.last()).map(Some)
     }
 
     /// Notes that a row of this version's key has come; whether it is left out.
@@ -203,8 +202,7 @@ impl Part {
     ) -> Result<Self> {
         let mut part = Self {
             keys: Vec::new(),
-            prints: Vec::new(),
-            times: Vec::new(),
+            versions: Vec::new(),
             room,
         };
         while let Some(batch) = rows.next().await {
@@ -222,13 +220,17 @@ impl Part {
         let keys = batch.columns().iter().take(layout.keys).map(|key| filter(key, open));
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         let of_keys: usize = keys.iter().map(|key| key.get_array_memory_size()).sum();
-        self.room.try_grow(of_keys + rows.len() * (PRINT + size_of::<i64>()))?;
-        self.prints.extend(printer.of_stored(batch.columns(), &rows)?);
-        if layout.timed {
-            let times = batch.column(layout.width() - 1).as_primitive_opt::<Int64Type>();
-            let times = times.ok_or_else(|| LoadError::internal("times of versions have a wrong type"))?;
-            self.times.extend(rows.iter().map(|row| times.value(*row)));
-        }
+        self.room.try_grow(of_keys + rows.len() * size_of::<Version>())?;
+        let prints = printer.of_stored(batch.columns(), &rows)?;
+        let begun = match layout.timed {
+            true => Some(times(batch.columns().get(layout.width() - 1))?),
+            false => None,
+        };
+        self.versions
+            .extend(rows.iter().zip(prints).map(|(row, print)| Version {
+                print: halves(print),
+                begun: begun.map_or(0, |begun| begun.value(*row)),
+            }));
         self.keys.push(keys);
         Ok(())
     }
@@ -261,6 +263,17 @@ fn comes_again() -> DataFusionError {
     .detail("Its rows have to be put in order, which this plan cannot do.")
     .hint("Leave out OPTIONS ('merge.compare' 'tracked').")
     .into()
+}
+
+fn times(column: Option<&ArrayRef>) -> Result<&Int64Array> {
+    let times = column.and_then(|times| times.as_primitive_opt::<Int64Type>());
+    Ok(times.ok_or_else(|| LoadError::internal("times of compared rows have a wrong type"))?)
+}
+
+/// The lower and the upper half of a fingerprint.
+fn halves(print: u128) -> [u64; 2] {
+    let half = |print: u128| u64::try_from(print & u128::from(u64::MAX)).unwrap_or(0);
+    [half(print), half(print >> 64)]
 }
 
 fn index(version: u32) -> usize {

@@ -89,7 +89,7 @@ impl History<'_> {
         let others = spec.compared.into_iter().filter(|name| !compared.contains(name));
         let others: Vec<String> = others.collect();
         compared.extend(others);
-        if spec.guards && !self.scd2.trusts_tracked {
+        if spec.guards {
             compared.extend((0..spec.sequence).map(internal::sequence));
         }
         SettleSpec {

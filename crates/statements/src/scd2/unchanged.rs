@@ -8,6 +8,7 @@ use alluvium_exec::checked_cast::checked_cast;
 use alluvium_exec::skip_unchanged::{Agreement, SkipUnchangedNode, can_compare};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, ExprSchema};
+use datafusion::functions::core::expr_fn::greatest;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, lit};
 
 use super::bind::Scd2;
@@ -82,9 +83,9 @@ impl Scd2<'_> {
         };
         let time = match &self.load.common.sequence {
             None => None,
-            Some(_) => match self.time_as_given()? {
-                Some(time) => Some(time),
-                None => return Ok(None),
+            Some(_) => match (self.time_as_given()?, self.begun()?) {
+                (Some(time), Some(_)) => Some(time),
+                _ => return Ok(None),
             },
         };
         Ok(Some(Agreement {
@@ -136,6 +137,29 @@ impl Scd2<'_> {
         Ok(Some(time))
     }
 
+    /// From when on a row can say the same as a version: its start, or the time of the row that is stored, if that is
+    /// later, for older rows are skipped. `None`: that time is not known.
+    fn begun(&self) -> Result<Option<Expr>> {
+        let from = &self.validity.from;
+        let from_type = self.validity.time_type(&self.columns, from)?;
+        let from = to_micros(col(&self.table.alias, from), &from_type);
+        let Some([first, further @ ..]) = self.guard.as_deref() else {
+            return Ok(Some(from));
+        };
+        let stored = match self.columns.target_type(first) {
+            Some(time @ (DataType::Timestamp(_, _) | DataType::Date32)) => {
+                to_micros(col(&self.table.alias, first), time)
+            }
+            _ => return Ok(None),
+        };
+        let begun = greatest(vec![from, stored]);
+        // At one time the further parts decide, which nobody has looked at yet.
+        Ok(Some(match further.is_empty() {
+            true => begun,
+            false => begun + lit(1_i64),
+        }))
+    }
+
     /// The stored versions: keys, compared columns, starts where rows have times, and whether each is open.
     fn versions(&self) -> Result<LogicalPlan> {
         let stored = |name: &String| col(&self.table.alias, name);
@@ -146,7 +170,7 @@ impl Scd2<'_> {
             Some(_) => self.end().is_not_null(),
             None => lit(true),
         };
-        let mut open = self.is_open()?.and(closed_by_null).and(from.clone().is_not_null());
+        let mut open = self.is_open()?.and(closed_by_null).and(from.is_not_null());
         if let Some(current) = &validity.is_current {
             open = open.and(is_true(stored(current)));
         }
@@ -154,14 +178,11 @@ impl Scd2<'_> {
             open = open.and(Expr::IsNotTrue(Box::new(stored(deleted))));
         }
         let keys = self.identity.columns.iter().chain(self.compared()).map(stored);
-        let from_type = validity.time_type(&self.columns, &validity.from)?;
-        let time = self
-            .load
-            .common
-            .sequence
-            .as_ref()
-            .map(|_| to_micros(from, &from_type).alias("__load_from"));
-        let columns = keys.chain(time).chain([open.alias("__load_open")]);
+        let begun = match self.load.common.sequence {
+            Some(_) => self.begun()?.map(|begun| begun.alias("__load_begun")),
+            None => None,
+        };
+        let columns = keys.chain(begun).chain([open.alias("__load_open")]);
         // A filter would have the scan look for open versions first, and most are.
         Ok(self
             .table

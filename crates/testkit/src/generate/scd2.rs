@@ -91,8 +91,9 @@ fn boundary(schema: Schema) -> BoxedStrategy<Case<Scd2>> {
         deletes(),
         absent(),
         on_empty,
+        any::<bool>(),
     );
-    let spec = parts.prop_map(|(keyed, track, delete_when, absent, on_empty)| {
+    let spec = parts.prop_map(|(keyed, track, delete_when, absent, on_empty, trusts_tracked)| {
         let (keys, unique) = keyed.map_or((Vec::new(), Unique::Check), |(keys, unique)| (vec![keys], unique));
         // A NULL key under NULLS DISTINCT opens a version at every load: no law holds for it.
         let keys = keys.into_iter().map(|mut keys| {
@@ -117,6 +118,7 @@ fn boundary(schema: Schema) -> BoxedStrategy<Case<Scd2>> {
             effective_at: Some(20_148 * 86_400_000_000),
             validity: validity(),
             absent,
+            trusts_tracked,
             ..Scd2::default()
         }
     });
@@ -134,8 +136,8 @@ fn sequence(schema: Schema) -> BoxedStrategy<Case<Scd2>> {
             LatePolicy::Append,
         ]),
     );
-    let parts = (keys(&schema), track, deletes(), late, any::<bool>());
-    let spec = parts.prop_map(|(mut keys, track, delete_when, late, stores_sequence)| {
+    let parts = (keys(&schema), track, deletes(), late, any::<bool>(), any::<bool>());
+    let spec = parts.prop_map(|(mut keys, track, delete_when, late, stores_sequence, trusts)| {
         keys.within = None;
         keys.nulls = if keys.nulls == NullKeys::Distinct {
             NullKeys::NotDistinct
@@ -151,6 +153,7 @@ fn sequence(schema: Schema) -> BoxedStrategy<Case<Scd2>> {
         Scd2 {
             common,
             delete_when,
+            trusts_tracked: trusts && track != Track::Always,
             track,
             validity: validity(),
             late,

@@ -140,7 +140,7 @@ proptest! {
 
     #[test]
     fn any_split_of_events_gives_one_history(case in scd2_sequence_case(), cut in 0..8usize) {
-        let spec = Scd2 { track: Track::Always, late: None, delete_when: None, ..case.spec };
+        let spec = Scd2 { track: Track::Always, trusts_tracked: false, late: None, delete_when: None, ..case.spec };
         let all: Vec<Row> = case.sources.iter().flat_map(|s| s.rows.clone()).collect();
         let columns = case.sources[0].columns.clone();
         let load = |parts: &[&[Row]]| {

@@ -110,6 +110,8 @@ pub struct Scd2 {
     pub absent: Option<Absent<AbsentVersions>>,
     /// `ON LATE ARRIVAL`.
     pub late: Option<LatePolicy>,
+    /// `OPTIONS ('merge.compare' 'tracked')`: what is not tracked is not looked at where the tracked columns are equal.
+    pub trusts_tracked: bool,
 }
 
 impl Scd2 {
@@ -147,6 +149,9 @@ impl Scd2 {
             LatePolicy::Error => "ON LATE ARRIVAL ERROR".to_owned(),
             LatePolicy::Append => "ON LATE ARRIVAL APPEND".to_owned(),
         }));
+        if self.trusts_tracked {
+            clauses.push("OPTIONS ('merge.compare' 'tracked')".to_owned());
+        }
         self.common.to_sql("SCD2 MERGE", target, source, clauses)
     }
 
