@@ -189,12 +189,9 @@ impl ExecutionPlan for SkipUnchangedExec {
         let telling = async move {
             reading.await.map_err(DataFusionError::Shared)?;
             let rows = source.execute(partition, context)?;
-            Ok::<_, DataFusionError>(rows.map(move |batch| {
-                let _busy = &busy;
-                match placed {
-                    true => batch,
-                    false => batch.and_then(|batch| only_telling(&tells, &batch)),
-                }
+            Ok::<_, DataFusionError>(rows.map(move |batch| match placed {
+                true => batch.map_err(|error| busy.known.cause_of(error)),
+                false => batch.and_then(|batch| only_telling(&tells, &batch)),
             }))
         };
         let rows = telling.into_stream().try_flatten();

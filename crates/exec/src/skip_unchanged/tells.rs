@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema};
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
@@ -18,6 +18,8 @@ use crate::metrics::{SOURCE_ROWS, UNCHANGED_ROWS};
 pub(super) struct Known {
     /// `None` before they are read, without the memory for them, and when the last partition has ended.
     versions: RwLock<Option<Arc<OpenVersions>>>,
+    /// What went wrong in a scan, which would pass it on as text.
+    error: Mutex<Option<DataFusionError>>,
     pub(super) metrics: ExecutionPlanMetricsSet,
     unchanged: Count,
     /// No check below sees the rows that are left out, so that they are counted here.
@@ -29,6 +31,7 @@ impl Known {
         let metrics = ExecutionPlanMetricsSet::new();
         Self {
             versions: RwLock::new(None),
+            error: Mutex::new(None),
             unchanged: MetricBuilder::new(&metrics).global_counter(UNCHANGED_ROWS),
             source: MetricBuilder::new(&metrics).global_counter(SOURCE_ROWS),
             metrics,
@@ -37,6 +40,12 @@ impl Known {
 
     pub(super) fn set(&self, versions: Option<Arc<OpenVersions>>) {
         *self.versions.write().unwrap_or_else(PoisonError::into_inner) = versions;
+    }
+
+    /// The error behind one that comes from a scan.
+    pub(super) fn cause_of(&self, error: DataFusionError) -> DataFusionError {
+        let cause = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
+        cause.unwrap_or(error)
     }
 
     fn versions(&self) -> Option<Arc<OpenVersions>> {
@@ -90,7 +99,13 @@ impl PhysicalExpr for Tells {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        Ok(ColumnarValue::Array(Arc::new(self.telling(batch)?)))
+        let telling = self.telling(batch).map_err(|error| {
+            let text = DataFusionError::Execution(error.to_string());
+            let mut first = self.known.error.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(error);
+            text
+        });
+        Ok(ColumnarValue::Array(Arc::new(telling?)))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

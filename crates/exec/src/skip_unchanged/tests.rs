@@ -271,6 +271,18 @@ async fn a_scan_of_parquet_files_leaves_them_out_itself() {
     }
 }
 
+#[tokio::test]
+async fn what_goes_wrong_in_a_scan_is_told_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session(1, 8);
+    parquet(&session, dir.path(), &[SOURCE[0], SOURCE[1], SOURCE[0]]).await;
+    let table = session.table("s").await.unwrap().into_unoptimized_plan();
+    let plan = skipping(table, stored(&STORED, 8), true, false);
+    let error = run(&session, plan).await.unwrap_err();
+    assert_eq!(error.code(), "53200", "{error}");
+    assert!(error.hint_text().unwrap().contains("merge.compare"));
+}
+
 /// The rows with their columns in the order of [`SOURCE`].
 fn by_name(batch: &datafusion::arrow::array::RecordBatch) -> Vec<String> {
     let places = ["k", "h", "t", "v"].map(|name| batch.schema().index_of(name).unwrap());
