@@ -3,7 +3,7 @@
 use datafusion::parquet::basic::Compression;
 
 /// Compresses as the chunk's other pages are compressed.
-pub(super) enum Codec {
+pub(crate) enum Codec {
     Uncompressed,
     Snappy(Box<snap::raw::Encoder>),
     Zstd(i32),
@@ -11,7 +11,7 @@ pub(super) enum Codec {
 
 impl Codec {
     /// `None`: it is not known here.
-    pub(super) fn of(compression: Compression) -> Option<Self> {
+    pub(crate) fn of(compression: Compression) -> Option<Self> {
         match compression {
             Compression::UNCOMPRESSED => Some(Self::Uncompressed),
             Compression::SNAPPY => Some(Self::Snappy(Box::new(snap::raw::Encoder::new()))),
@@ -21,7 +21,7 @@ impl Codec {
     }
 
     /// `bytes`, compressed into `buffer`. `None`: there is too much of it.
-    pub(super) fn compress<'a>(&mut self, bytes: &'a [u8], buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    pub(crate) fn compress<'a>(&mut self, bytes: &'a [u8], buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         match self {
             Self::Uncompressed => Some(bytes),
             Self::Snappy(encoder) => {
