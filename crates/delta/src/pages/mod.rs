@@ -2,5 +2,7 @@
 //! (`write::files::pages`) and for those who pick single values out of them (`scan::late`).
 
 pub(crate) mod codec;
+pub(crate) mod header;
 pub(crate) mod hybrid;
+pub(crate) mod levels;
 pub(crate) mod texts;

@@ -245,7 +245,7 @@ impl ExecutionPlan for LoadDeltaScanExec {
     }
 }
 
-fn is_dynamic(filter: &Arc<dyn PhysicalExpr>) -> bool {
+pub(super) fn is_dynamic(filter: &Arc<dyn PhysicalExpr>) -> bool {
     filter.downcast_ref::<DynamicFilterPhysicalExpr>().is_some()
         || DynamicFilterTracking::classify(filter).contains_dynamic_filter()
 }

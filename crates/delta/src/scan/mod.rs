@@ -13,6 +13,7 @@ mod covered;
 mod deleted;
 mod desc;
 mod exec;
+mod late;
 mod provider;
 mod prune;
 mod reader;
@@ -41,3 +42,7 @@ pub const FILES_TOTAL: &str = "files_total";
 pub const FILES_PRUNED_STATIC: &str = "files_pruned_static";
 /// Counter of [`LoadDeltaScanExec`]: the part of [`FILES_SKIPPED`] that was left out at run time.
 pub const FILES_PRUNED_DYNAMIC: &str = "files_pruned_dynamic";
+/// Counter of [`LoadDeltaScanExec`]: rows whose columns, beyond those that its filters need, were found by the rows' positions.
+pub const ROWS_FETCHED_LATE: &str = "rows_fetched_late";
+/// Counter of [`LoadDeltaScanExec`]: pages that were unpacked for [`ROWS_FETCHED_LATE`].
+pub const PAGES_UNPACKED: &str = "pages_unpacked";
