@@ -245,7 +245,7 @@ impl ExecutionPlan for LoadDeltaScanExec {
     }
 }
 
-pub(super) fn is_dynamic(filter: &Arc<dyn PhysicalExpr>) -> bool {
+fn is_dynamic(filter: &Arc<dyn PhysicalExpr>) -> bool {
     filter.downcast_ref::<DynamicFilterPhysicalExpr>().is_some()
         || DynamicFilterTracking::classify(filter).contains_dynamic_filter()
 }

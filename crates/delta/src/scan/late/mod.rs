@@ -59,14 +59,16 @@ use std::sync::Arc;
 use alluvium_core::Result;
 use alluvium_exec::columns;
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 
-use crate::scan::exec::is_dynamic;
 use crate::scan::reader::Reader;
 use crate::scan::tasks::ScanTask;
 use crate::scan::{PAGES_UNPACKED, ROWS_FETCHED_LATE};
@@ -128,15 +130,33 @@ fn schema<'a>(fields: impl IntoIterator<Item = &'a FieldRef>) -> SchemaRef {
     Arc::new(Schema::new(fields.into_iter().cloned().collect::<Vec<_>>()))
 }
 
-/// Those filters that are looked at first, and the others: first the dynamic one that was told first, as a rule that of a
-/// join's keys, with all that need no other columns.
+/// Those filters that are looked at first, and the others: first the one that leaves the fewest rows, as far as it can be
+/// seen, with all that need no other columns. One that looks values up, as for a join's keys, leaves fewer than one that
+/// compares them.
 fn by_turn(passing: &[Filter]) -> (Vec<Filter>, Vec<Filter>) {
-    let keys = passing.iter().find(|filter| is_dynamic(filter)).or(passing.first());
-    let keys = keys.map(collect_columns).unwrap_or_default();
+    let looks = passing
+        .iter()
+        .map(|filter| (!looks_up(filter), collect_columns(filter)));
+    let first = looks.min_by_key(|(compares, columns)| (*compares, columns.len()));
+    let keys = first.map(|(_, columns)| columns).unwrap_or_default();
     passing
         .iter()
         .cloned()
         .partition(|filter| collect_columns(filter).is_subset(&keys))
+}
+
+/// Whether a filter, as it is now, does more than to compare columns with values.
+fn looks_up(filter: &Filter) -> bool {
+    let compares = |e: &Filter| {
+        e.downcast_ref::<BinaryExpr>().is_some()
+            || e.downcast_ref::<Column>().is_some()
+            || e.downcast_ref::<Literal>().is_some()
+            || e.downcast_ref::<IsNullExpr>().is_some()
+            || e.downcast_ref::<IsNotNullExpr>().is_some()
+            || e.downcast_ref::<CastExpr>().is_some()
+    };
+    let current = snapshot_physical_expr(Arc::clone(filter));
+    current.is_ok_and(|filter| filter.exists(|e| Ok(!compares(e))).unwrap_or(false))
 }
 
 fn over(filters: &[Filter], schema: &SchemaRef) -> Result<Vec<Filter>> {
