@@ -7,7 +7,8 @@
 //!
 //! Files are left out twice: in planning by the filters of the statement, and when the first row is asked for by the
 //! filters that joins have computed by then. What remains goes through DataFusion's Parquet source, which leaves out
-//! row groups, pages and rows.
+//! row groups and pages. When few rows pass the filters, the columns that these do not need are found by the rows' positions
+//! (`late`).
 
 mod covered;
 mod deleted;

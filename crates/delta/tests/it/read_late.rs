@@ -138,8 +138,15 @@ async fn session(lake: &Lake, config: SessionConfig, keys: impl Iterator<Item = 
 /// How many rows were fetched late, and how many pages unpacked for them, of a join that has to give the same rows as one
 /// with the table in memory.
 async fn compared(context: &SessionContext, columns: &str) -> (usize, usize) {
+    compared_where(context, columns, "TRUE").await
+}
+
+async fn compared_where(context: &SessionContext, columns: &str, condition: &str) -> (usize, usize) {
     let sql = |table: &str| {
-        format!("SELECT s.id AS sid, {columns} FROM source s JOIN {table} t ON s.id = t.id ORDER BY s.id, t.__file")
+        format!(
+            "SELECT s.id AS sid, {columns} FROM source s JOIN {table} t ON s.id = t.id WHERE {condition} \
+             ORDER BY s.id, t.__file"
+        )
     };
     let (plan, rows) = run(context, &sql("target")).await;
     let (_, known) = run(context, &sql("known")).await;
@@ -202,6 +209,31 @@ async fn many_rows_are_read_as_ever() {
         let config = SessionConfig::new().with_target_partitions(2).with_batch_size(300);
         let context = session(&lake, config, every(step)).await;
         assert_eq!(compared(&context, "t.*").await, (0, 0), "one in {step}");
+    }
+}
+
+#[tokio::test]
+async fn other_filters_leave_rows_out_too() {
+    let lake = history(&small_pages);
+    for partitions in [1, 3] {
+        let config = || {
+            SessionConfig::new()
+                .with_target_partitions(partitions)
+                .with_batch_size(100)
+        };
+        let few = session(&lake, config(), every(37)).await;
+        let many = session(&lake, config(), every(2)).await;
+        for columns in ["t.*", "t.name", "t.region, t.open, t.__row"] {
+            let condition = "t.qty > 950 AND t.status <> 'paid'";
+            let all = compared(&few, columns).await.0;
+            let (fetched, _) = compared_where(&few, columns, condition).await;
+            assert_eq!(fetched, all, "the keys are looked at first");
+            // With all filters together few are left after all.
+            let (fetched, pages) = compared_where(&many, columns, condition).await;
+            assert!(fetched > 0 && pages > 0, "{columns}");
+            let (fetched, _) = compared_where(&many, columns, "t.qty > 2").await;
+            assert_eq!(fetched, 0, "{columns}");
+        }
     }
 }
 
