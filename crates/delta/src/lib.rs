@@ -5,6 +5,7 @@ pub mod history;
 mod keys;
 mod local_reads;
 mod options;
+mod pages;
 pub mod provider;
 pub mod repin;
 pub mod scan;

@@ -7,12 +7,14 @@
 //!
 //! Files are left out twice: in planning by the filters of the statement, and when the first row is asked for by the
 //! filters that joins have computed by then. What remains goes through DataFusion's Parquet source, which leaves out
-//! row groups, pages and rows.
+//! row groups and pages. When few rows pass the filters, the columns that these do not need are found by the rows' positions
+//! (`late`).
 
 mod covered;
 mod deleted;
 mod desc;
 mod exec;
+mod late;
 mod provider;
 mod prune;
 mod reader;
@@ -41,3 +43,7 @@ pub const FILES_TOTAL: &str = "files_total";
 pub const FILES_PRUNED_STATIC: &str = "files_pruned_static";
 /// Counter of [`LoadDeltaScanExec`]: the part of [`FILES_SKIPPED`] that was left out at run time.
 pub const FILES_PRUNED_DYNAMIC: &str = "files_pruned_dynamic";
+/// Counter of [`LoadDeltaScanExec`]: rows whose columns, beyond those that its filters need, were found by the rows' positions.
+pub const ROWS_FETCHED_LATE: &str = "rows_fetched_late";
+/// Counter of [`LoadDeltaScanExec`]: pages that were unpacked for [`ROWS_FETCHED_LATE`].
+pub const PAGES_UNPACKED: &str = "pages_unpacked";

@@ -5,22 +5,27 @@ use std::sync::Arc;
 use alluvium_core::Result;
 use alluvium_exec::columns;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::catalog::memory::DataSourceExec;
 use datafusion::common::DataFusionError;
 use datafusion::common::config::TableParquetOptions;
 use datafusion::datasource::physical_plan::parquet::{CachedParquetFileReaderFactory, ParquetRowSelection};
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, FileSource, ParquetSource};
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileScanConfigBuilder, FileSource, ParquetFileReaderFactory, ParquetSource,
+};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
+use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{collect_columns, conjunction_opt, reassign_expr_columns};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::scalar::ScalarValue;
 use datafusion_datasource::{PartitionedFile, TableSchema};
 use futures::{StreamExt, stream};
-use object_store::ObjectMeta;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore};
 
 use crate::LocalReads;
 use crate::scan::ScanDesc;
@@ -56,6 +61,30 @@ impl Reader {
         })
     }
 
+    /// Reads other columns of the same files, and counts into the same metrics.
+    pub(super) fn narrowed(&self, output: SchemaRef) -> Result<Self> {
+        let indices = output
+            .fields()
+            .iter()
+            .map(|f| self.layout.table_schema().index_of(f.name()));
+        Ok(Self {
+            projection: indices.collect::<Result<_, _>>()?,
+            output,
+            ..self.clone()
+        })
+    }
+
+    /// Whether a column is in the files, and not one of the partition or made while reading.
+    pub(super) fn is_in_files(&self, name: &str) -> bool {
+        self.layout.file_schema().index_of(name).is_ok()
+    }
+
+    /// A column that can be read.
+    pub(super) fn field(&self, name: &str) -> Option<FieldRef> {
+        let schema = self.desc.output_schema();
+        schema.fields().iter().find(|field| field.name() == name).cloned()
+    }
+
     /// What is read.
     pub(super) fn output(&self) -> &SchemaRef {
         &self.output
@@ -85,12 +114,7 @@ impl Reader {
             .flat_map(collect_columns)
             .map(|c| c.name().to_owned())
             .collect();
-        let in_files = self.layout.file_schema();
-        let read = self
-            .output
-            .fields()
-            .iter()
-            .filter(|f| in_files.index_of(f.name()).is_ok());
+        let read = self.output.fields().iter().filter(|f| self.is_in_files(f.name()));
         !used.is_empty() && read.into_iter().any(|f| !used.contains(f.name()))
     }
 
@@ -170,20 +194,12 @@ impl Reader {
         options.global.coerce_int96 = Some("us".to_owned());
         options.global.coerce_int96_tz = Some("UTC".to_owned());
         let size_hint = options.global.metadata_size_hint;
-        let runtime = ctx.runtime_env();
-        let factory = CachedParquetFileReaderFactory::new(
-            LocalReads::over(
-                runtime.object_store(self.desc.store_url()?)?,
-                self.desc.location.scheme(),
-            ),
-            runtime.cache_manager.get_file_metadata_cache(),
-        );
         let mut source = self
             .source
             .clone()
             .with_table_parquet_options(options)
             .with_pushdown_filters(filter.as_ref().is_some_and(|f| f.late))
-            .with_parquet_file_reader_factory(Arc::new(factory));
+            .with_parquet_file_reader_factory(Arc::new(self.factory(ctx)?));
         if let Some(hint) = size_hint {
             source = source.with_metadata_size_hint(hint);
         }
@@ -193,11 +209,37 @@ impl Reader {
         Ok(Arc::new(source))
     }
 
+    /// Where the files are.
+    pub(super) fn store(&self, ctx: &TaskContext) -> Result<Arc<dyn ObjectStore>> {
+        let store = ctx.runtime_env().object_store(self.desc.store_url()?)?;
+        Ok(LocalReads::over(store, self.desc.location.scheme()))
+    }
+
+    fn factory(&self, ctx: &TaskContext) -> Result<CachedParquetFileReaderFactory> {
+        let cache = ctx.runtime_env().cache_manager.get_file_metadata_cache();
+        Ok(CachedParquetFileReaderFactory::new(self.store(ctx)?, cache))
+    }
+
+    /// What a file says about its row groups and pages. Whoever has read it before has left it in the session's cache.
+    pub(super) async fn metadata(&self, task: &ScanTask, ctx: &TaskContext) -> Result<Arc<ParquetMetaData>> {
+        let hint = ctx.session_config().options().execution.parquet.metadata_size_hint;
+        let unseen = ExecutionPlanMetricsSet::new();
+        let mut reader = self.factory(ctx)?.create_reader(0, self.file(task)?, hint, &unseen)?;
+        let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
+        let metadata = reader.get_metadata(Some(&options)).await;
+        Ok(metadata.map_err(DataFusionError::from)?)
+    }
+
+    /// Where the file of `task` is in the store.
+    pub(super) fn path(&self, task: &ScanTask) -> Result<Path> {
+        self.desc.path_of(&task.path)
+    }
+
     fn file(&self, task: &ScanTask) -> Result<PartitionedFile> {
         let mut values = task.partition_values.clone();
         values.push(ScalarValue::UInt32(Some(task.ordinal)));
         let meta = ObjectMeta {
-            location: self.desc.path_of(&task.path)?,
+            location: self.path(task)?,
             last_modified: chrono::DateTime::from_timestamp_millis(task.modification_time).unwrap_or_default(),
             size: task.size,
             e_tag: None,

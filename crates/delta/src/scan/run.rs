@@ -16,15 +16,18 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 
 use crate::scan::covered::{Covered, Range};
+use crate::scan::late::LateScan;
 use crate::scan::reader::Reader;
 use crate::scan::tasks::ScanTask;
 use crate::scan::{FILES_PRUNED_DYNAMIC, FILES_SKIPPED, ScanPlan, prune, tasks};
 
-/// What is left to read, and with which filters (see [`Reader::stream`]).
+/// What is left to read, and with which filters (see [`LateScan`]).
+#[derive(Default)]
 struct Reading {
     covered: Vec<Covered>,
     tasks: Vec<ScanTask>,
-    filters: Vec<Arc<dyn PhysicalExpr>>,
+    pruning: Vec<Arc<dyn PhysicalExpr>>,
+    passing: Vec<Arc<dyn PhysicalExpr>>,
     late: bool,
 }
 
@@ -47,22 +50,15 @@ impl Run {
         let table = &self.plan.table;
         let schema = tasks.schema();
         let batch = concat_batches(&schema, &common::collect(tasks).await?)?;
-        let reading = match self.filters.is_empty() {
+        let mut reading = match self.filters.is_empty() {
             true => Reading {
-                covered: Vec::new(),
                 tasks: tasks::decode(table, &batch)?,
-                filters: Vec::new(),
-                late: false,
+                ..Reading::default()
             },
             false => self.filtered(batch)?,
         };
-        let Reading {
-            covered,
-            tasks,
-            filters,
-            late,
-        } = reading;
-        let rows = self.reader.stream(tasks, filters, late, self.partition, context);
+        let covered = std::mem::take(&mut reading.covered);
+        let rows = self.read(reading, context)?;
         if covered.is_empty() {
             return Ok(rows);
         }
@@ -73,6 +69,25 @@ impl Run {
             .flat_map(move |file| file.batches(Arc::clone(&output), size));
         let unread = stream::iter(unread.map(|batch| Ok(batch?)));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, unread.chain(rows))))
+    }
+
+    fn read(&self, reading: Reading, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let late = LateScan {
+            reader: &self.reader,
+            tasks: reading.tasks,
+            pruning: reading.pruning,
+            passing: reading.passing,
+            partition: self.partition,
+            context,
+            metrics: &self.metrics,
+        };
+        if reading.late && late.gathers() {
+            return Ok(late.stream()?);
+        }
+        let filters = late.pruning.into_iter().chain(late.passing).collect();
+        Ok(self
+            .reader
+            .stream(late.tasks, filters, reading.late, self.partition, context))
     }
 
     /// The tasks that can hold rows, and the filters for reading them.
@@ -103,19 +118,21 @@ impl Run {
         }
         let kept = filter_record_batch(&batch, &keep.into())?;
         let late = self.reader.decodes_late(&self.filters);
-        let mut filters = match standing {
+        let pruning = match standing {
             true => self.reader.usable(&[prunable])?,
             false => Vec::new(),
         };
         // The filters themselves say more about rows than their bounds do, and may still grow sharper.
-        if late || !standing {
-            filters.extend(self.reader.usable(&self.filters)?);
-        }
+        let passing = match late || !standing {
+            true => self.reader.usable(&self.filters)?,
+            false => Vec::new(),
+        };
         let tasks = tasks::decode(table, &kept)?;
         Ok(Reading {
             covered,
             tasks,
-            filters,
+            pruning,
+            passing,
             late,
         })
     }

@@ -8,6 +8,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod read_late;
 mod read_scan;
 mod read_support;
 mod read_table;

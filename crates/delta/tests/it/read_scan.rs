@@ -16,7 +16,9 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
 use serde_json::{Value, json};
 
-use crate::read_support::{Lake, batch, counter, explain, id_name, id_stats, ids, in_partition, metadata, run, show};
+use crate::read_support::{
+    Lake, batch, counter, deletion_vector, explain, id_name, id_stats, ids, in_partition, metadata, run, show,
+};
 
 /// Ten files of ten ids each, `0..10`, `10..20`, and so on.
 fn ten_files() -> Lake {
@@ -316,27 +318,6 @@ async fn deleted_rows_are_not_read() {
     let kept = rewrite_scan(&ScanDesc::of(&snapshot), &task, &context.task_ctx()).unwrap();
     let kept: Vec<RecordBatch> = kept.try_collect().await.unwrap();
     assert_eq!(ints(&kept, "__row"), [0, 2, 4], "{}", show(&kept));
-}
-
-/// Stores a deletion vector and gives its descriptor.
-fn deletion_vector(lake: &Lake, positions: &[u64]) -> Value {
-    use delta_kernel::actions::deletion_vector_writer::{KernelDeletionVector, StreamingDeletionVectorWriter};
-    let mut vector = KernelDeletionVector::new();
-    vector.add_deleted_row_indexes(positions.iter().copied());
-    let mut bytes = Vec::new();
-    let mut writer = StreamingDeletionVectorWriter::new(&mut bytes);
-    let written = writer.write_deletion_vector(vector).unwrap();
-    writer.finalize().unwrap();
-    // Sixteen zero bytes, as z85 spells them.
-    fs::write(
-        lake.path("deletion_vector_00000000-0000-0000-0000-000000000000.bin"),
-        bytes,
-    )
-    .unwrap();
-    json!({
-        "storageType": "u", "pathOrInlineDv": "00000000000000000000", "offset": written.offset,
-        "sizeInBytes": written.size_in_bytes, "cardinality": written.cardinality,
-    })
 }
 
 #[tokio::test]

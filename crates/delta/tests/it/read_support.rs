@@ -178,3 +178,24 @@ pub fn explain(plan: &Arc<dyn ExecutionPlan>) -> String {
         .indent(false)
         .to_string()
 }
+
+/// Stores a deletion vector and gives its descriptor.
+pub fn deletion_vector(lake: &Lake, positions: &[u64]) -> Value {
+    use delta_kernel::actions::deletion_vector_writer::{KernelDeletionVector, StreamingDeletionVectorWriter};
+    let mut vector = KernelDeletionVector::new();
+    vector.add_deleted_row_indexes(positions.iter().copied());
+    let mut bytes = Vec::new();
+    let mut writer = StreamingDeletionVectorWriter::new(&mut bytes);
+    let written = writer.write_deletion_vector(vector).unwrap();
+    writer.finalize().unwrap();
+    // Sixteen zero bytes, as z85 spells them.
+    fs::write(
+        lake.path("deletion_vector_00000000-0000-0000-0000-000000000000.bin"),
+        bytes,
+    )
+    .unwrap();
+    json!({
+        "storageType": "u", "pathOrInlineDv": "00000000000000000000", "offset": written.offset,
+        "sizeInBytes": written.size_in_bytes, "cardinality": written.cardinality,
+    })
+}

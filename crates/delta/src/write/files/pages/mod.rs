@@ -18,11 +18,9 @@
 mod bounds;
 mod chunk;
 mod close;
-mod codec;
 mod dictionary;
 mod encode;
 mod fresh;
-mod hybrid;
 mod input;
 mod kind;
 mod packed;
@@ -42,6 +40,7 @@ pub(super) use encode::{ColumnEncoder, Scratch};
 pub(super) use fresh::FreshRows;
 
 use super::original::{Original, Part};
+use crate::pages::{codec, hybrid};
 use chunk::{Outcome, patch};
 use kind::Kind;
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::hybrid;
+pub(super) use crate::pages::texts::{Texts, put_text};
 
 /// Which rows of a page have values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,27 +99,6 @@ pub(super) fn unpack_booleans(bits: &[u8], count: usize) -> Option<Vec<u8>> {
 pub(super) fn pack_booleans(bytes: &[u8], out: &mut Vec<u8>) {
     let packed = |eight: &[u8]| eight.iter().rev().fold(0_u8, |packed, bit| packed << 1 | bit & 1);
     out.extend(bytes.chunks(8).map(packed));
-}
-
-/// The texts at the beginning of `bytes`, each behind its length.
-pub(super) struct Texts<'a>(pub(super) &'a [u8]);
-
-impl<'a> Iterator for Texts<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let (length, rest) = self.0.split_first_chunk::<4>()?;
-        let (text, rest) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
-        self.0 = rest;
-        Some(text)
-    }
-}
-
-/// Puts a text behind its length.
-pub(super) fn put_text(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    out.extend_from_slice(&u32::try_from(text.len()).ok()?.to_le_bytes());
-    out.extend_from_slice(text);
-    Some(())
 }
 
 #[cfg(test)]

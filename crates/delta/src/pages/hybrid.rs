@@ -8,11 +8,11 @@ use std::ops::Range;
 /// Shorter runs are packed.
 const GROUP: usize = 8;
 /// Numbers of more bits do not occur.
-pub(super) const WIDEST: u32 = 32;
+pub(crate) const WIDEST: u32 = 32;
 
 /// How the numbers of a run are stored.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Run {
+pub(crate) enum Run {
     /// All are this one.
     Equal(u32),
     /// Bit by bit, from this byte on.
@@ -20,7 +20,7 @@ pub(super) enum Run {
 }
 
 /// The runs of numbers of `width` bits in `bytes`.
-pub(super) struct Runs<'a> {
+pub(crate) struct Runs<'a> {
     bytes: &'a [u8],
     width: u32,
     /// What comes next.
@@ -30,7 +30,7 @@ pub(super) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    pub(super) fn new(bytes: &'a [u8], width: u32) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], width: u32) -> Self {
         Self {
             bytes,
             width,
@@ -41,7 +41,7 @@ impl<'a> Runs<'a> {
     }
 
     /// The next run: how many numbers it has, or at most, and what they are. `None`: `bytes` hold something else.
-    fn next(&mut self) -> Option<(usize, Run)> {
+    pub(super) fn next(&mut self) -> Option<(usize, Run)> {
         let mut rest = self.bytes.get(self.at..)?;
         let header = varint(&mut rest)?;
         let length = usize::try_from(header >> 1).ok().filter(|length| *length > 0)?;
@@ -58,7 +58,7 @@ impl<'a> Runs<'a> {
     }
 
     /// The run that has number `number`, and how many are before it there. Goes forward only.
-    pub(super) fn seek(&mut self, number: usize) -> Option<(usize, Run)> {
+    pub(crate) fn seek(&mut self, number: usize) -> Option<(usize, Run)> {
         while number >= self.numbers.end {
             let (length, run) = self.next()?;
             self.numbers = self.numbers.end..self.numbers.end.checked_add(length)?;
@@ -70,7 +70,7 @@ impl<'a> Runs<'a> {
 
 impl Run {
     /// Number `nth` of the run.
-    pub(super) fn number(self, bytes: &[u8], width: u32, nth: usize) -> Option<u32> {
+    pub(crate) fn number(self, bytes: &[u8], width: u32, nth: usize) -> Option<u32> {
         match self {
             Self::Equal(number) => Some(number),
             Self::Packed(start) => {
@@ -82,7 +82,7 @@ impl Run {
     }
 
     /// Makes it `number`. `None`: it has no room there.
-    pub(super) fn set(self, bytes: &mut [u8], width: u32, nth: usize, number: u32) -> Option<()> {
+    pub(crate) fn set(self, bytes: &mut [u8], width: u32, nth: usize, number: u32) -> Option<()> {
         let start = match self {
             Self::Equal(known) => return (known == number).then_some(()),
             Self::Packed(_) if number & !mask(width) != 0 => return None,
@@ -119,7 +119,7 @@ fn mask(width: u32) -> u32 {
 }
 
 /// `count` numbers of `width` bits. `None`: `bytes` hold something else.
-pub(super) fn decode(bytes: &[u8], width: u32, count: usize) -> Option<Vec<u32>> {
+pub(crate) fn decode(bytes: &[u8], width: u32, count: usize) -> Option<Vec<u32>> {
     if width > WIDEST {
         return None;
     }
@@ -184,7 +184,7 @@ fn low(number: u64) -> u32 {
 }
 
 /// Writes `numbers` of at most `width` bits.
-pub(super) fn encode(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
+pub(crate) fn encode(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     let (mut packed_from, mut at) = (0, 0);
     while let Some(number) = numbers.get(at) {
         if numbers.get(at + 1).is_some_and(|next| next != number) {
@@ -205,7 +205,7 @@ pub(super) fn encode(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
 }
 
 /// Writes `count` times `number`, of at most `width` bits, as one run.
-pub(super) fn encode_run(number: u32, count: usize, width: u32, out: &mut Vec<u8>) {
+pub(crate) fn encode_run(number: u32, count: usize, width: u32, out: &mut Vec<u8>) {
     put_varint(u64::try_from(count).unwrap_or(0) << 1, out);
     let bytes = usize::try_from(width.div_ceil(8)).unwrap_or(0);
     out.extend(number.to_le_bytes().iter().take(bytes));
@@ -245,7 +245,7 @@ fn pack(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
 }
 
 /// The bits that numbers below `count` take. One at least: not every reader knows numbers of none.
-pub(super) fn width_of(count: usize) -> u32 {
+pub(crate) fn width_of(count: usize) -> u32 {
     let most = count.saturating_sub(1);
     (usize::BITS - most.leading_zeros()).max(1)
 }
