@@ -17,6 +17,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
 use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::split_conjunction;
 use datafusion::physical_expr::utils::{collect_columns, conjunction_opt, reassign_expr_columns};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
@@ -119,7 +120,7 @@ impl Reader {
     }
 
     /// The rows of `tasks` in their order. `filters` (see [`Self::usable`]) may leave rows out, or not; with `late`
-    /// they do.
+    /// they do, but for those of floats.
     pub(crate) fn stream(
         &self,
         tasks: Vec<ScanTask>,
@@ -128,6 +129,8 @@ impl Reader {
         partition: usize,
         ctx: &Arc<TaskContext>,
     ) -> SendableRecordBatchStream {
+        let filters = filters.iter().flat_map(split_conjunction);
+        let filters = filters.filter(|filter| !self.compares_floats(filter)).cloned();
         let filter = conjunction_opt(filters).map(|predicate| Filter { predicate, late });
         let output = Arc::clone(&self.output);
         match self.open(&tasks, filter, partition, ctx) {
@@ -137,6 +140,13 @@ impl Reader {
                 stream::iter([Err(DataFusionError::from(e))]),
             )),
         }
+    }
+
+    /// Bounds in Parquet's footers leave out NaN, which is greater than any number here: rows would be lost by them.
+    fn compares_floats(&self, filter: &Arc<dyn PhysicalExpr>) -> bool {
+        let schema = self.layout.table_schema();
+        let is_float = |name: &str| schema.field_with_name(name).is_ok_and(|f| f.data_type().is_floating());
+        collect_columns(filter).iter().any(|column| is_float(column.name()))
     }
 
     fn open(

@@ -115,21 +115,38 @@ fn chosen(snapshot: &TableSnapshot, among: &[u32], target: u64) -> Result<Vec<u3
 }
 
 fn of_partition(files: &[&FileTask], target: u64) -> Vec<u32> {
-    // A file of three quarters is as good as it will become.
-    let small = |file: &&FileTask| file.size < target / 4 * 3;
+    // A file of three quarters is as good as it will become, so that as many such files may come out.
+    let enough = target / 4 * 3;
+    let small = |file: &&FileTask| file.size < enough;
     let (mut count, mut size) = (0_u64, 0_u64);
     for file in files.iter().copied().filter(|file| small(file) || wastes(file)) {
         count += 1;
-        size = size.saturating_add(file.size);
+        size = size.saturating_add(live_size(file));
     }
-    let fewer = count > size.div_ceil(target.max(1)).max(1);
+    let fewer = count > size.div_ceil(enough.max(1)).max(1);
     let worth = |file: &&FileTask| wastes(file) || fewer && small(file);
     files.iter().copied().filter(worth).map(|file| file.ordinal).collect()
 }
 
+/// The bytes of the rows that are not deleted, as far as it can be told.
+fn live_size(file: &FileTask) -> u64 {
+    match file.num_records.filter(|rows| *rows > 0) {
+        Some(rows) => {
+            let live = u128::from(rows.saturating_sub(deleted(file)));
+            let size = u128::from(file.size) * live / u128::from(rows);
+            u64::try_from(size).unwrap_or(file.size)
+        }
+        None => file.size,
+    }
+}
+
+fn deleted(file: &FileTask) -> u64 {
+    let vector = file.deletion_vector.as_ref();
+    vector.map_or(0, |vector| u64::try_from(vector.cardinality).unwrap_or(0))
+}
+
 /// Whether more than a twentieth of the rows are deleted, which is where Spark's `OPTIMIZE` draws the line, too.
 fn wastes(file: &FileTask) -> bool {
-    let deleted = file.deletion_vector.as_ref();
-    let deleted = deleted.map_or(0, |vector| u64::try_from(vector.cardinality).unwrap_or(0));
+    let deleted = deleted(file);
     file.num_records.is_none_or(|rows| deleted > rows / 20) && deleted > 0
 }

@@ -8,7 +8,7 @@
 //!
 //! For loads that are told to trust some columns, such as a hash of the others: the open versions' keys and a fingerprint of
 //! those columns are read into memory, and a source row that finds its own there is left out. Where the source is a
-//! scan of Parquet files, the scan leaves such rows out itself ([`place`]): of an extract in which one row in fifty has
+//! scan of Parquet files, the scan leaves such rows out itself: of an extract in which one row in fifty has
 //! changed, forty-nine are never decoded beyond their key and hash.
 //!
 //! It is a saving and no more: every row that is let through is treated as it would have been. So rows are let through

@@ -108,6 +108,11 @@ impl PhysicalExpr for Tells {
         Ok(ColumnarValue::Array(Arc::new(telling?)))
     }
 
+    /// It remembers the rows it has seen. A scan that knows all of its columns to be constant would ask for one row else.
+    fn is_volatile_node(&self) -> bool {
+        true
+    }
+
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -283,6 +283,22 @@ async fn what_goes_wrong_in_a_scan_is_told_as_it_was() {
     assert!(error.hint_text().unwrap().contains("merge.compare"));
 }
 
+/// Of such columns a scan makes literals.
+#[tokio::test]
+async fn columns_of_one_value_are_no_single_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session(1, 8);
+    parquet(&session, dir.path(), &[SOURCE[0]; 5]).await;
+    for stored_key in [1, 2] {
+        let stored = stored(&[(Some(stored_key), Some("a"), 10, Some(true))], 8);
+        let table = session.table("s").await.unwrap().into_unoptimized_plan();
+        match run(&session, skipping(table, stored, true, false)).await {
+            Ok(rows) => assert_eq!(rows.iter().map(|b| b.num_rows()).sum::<usize>(), 5),
+            Err(error) => assert_eq!((error.code(), stored_key), ("53200", 1)),
+        }
+    }
+}
+
 /// The rows with their columns in the order of [`SOURCE`].
 fn by_name(batch: &datafusion::arrow::array::RecordBatch) -> Vec<String> {
     let places = ["k", "h", "t", "v"].map(|name| batch.schema().index_of(name).unwrap());
