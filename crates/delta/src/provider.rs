@@ -43,12 +43,20 @@ impl DeltaTable {
         Self::new(Arc::clone(&self.handle), snapshot)
     }
 
-    /// Our own reader, for tables with deletion vectors: deltalake reads those in one stream and without filters.
-    fn own_reader(&self) -> alluvium_core::Result<Option<TargetScan>> {
+    /// Our own reader, for tables with deletion vectors: deltalake reads those in one stream and without filters. And for
+    /// filters of floats: deltalake leaves out rows by bounds that know neither NaN nor that there are two zeros.
+    fn own_reader<'a>(&self, filters: impl IntoIterator<Item = &'a Expr>) -> alluvium_core::Result<Option<TargetScan>> {
         let files = self.snapshot.loaded_files()?;
         let vectors = files.tasks.iter().any(|file| file.deletion_vector.is_some());
-        let known = vectors && features::check_writable(&self.snapshot).is_ok();
+        let ours = vectors || filters.into_iter().any(|filter| self.compares_floats(filter));
+        let known = ours && features::check_writable(&self.snapshot).is_ok();
         Ok(known.then(|| TargetScan::new(Arc::clone(&self.snapshot))))
+    }
+
+    fn compares_floats(&self, filter: &Expr) -> bool {
+        let schema = self.snapshot.schema();
+        let is_float = |name: &str| schema.field_with_name(name).is_ok_and(|f| f.data_type().is_floating());
+        filter.column_refs().iter().any(|column| is_float(column.name()))
     }
 
     /// deltalake's reader of the snapshot, which knows every table feature that can be read.
@@ -73,7 +81,7 @@ impl TableProvider for DeltaTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        match self.own_reader()? {
+        match self.own_reader(filters.iter().copied())? {
             Some(own) => own.supports_filters_pushdown(filters),
             None => self.reader()?.supports_filters_pushdown(filters),
         }
@@ -93,7 +101,7 @@ impl TableProvider for DeltaTable {
         let wanted = projection
             .cloned()
             .unwrap_or_else(|| (0..ours.fields().len()).collect());
-        if let Some(own) = self.own_reader()? {
+        if let Some(own) = self.own_reader(filters)? {
             return own.scan(state, Some(&wanted), filters, limit).await;
         }
         // deltalake puts partition columns last.
