@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use datafusion::arrow::compute::concat;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{DataFusionError, Result};
@@ -236,15 +237,18 @@ fn key_columns(batches: &[RecordBatch], key: &[usize], source: &Arc<dyn Executio
     let schema = source.schema();
     let column = |place: &usize| -> Result<ArrayRef> {
         let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(*place).as_ref()).collect();
-        if parts.is_empty() {
-            return Ok(datafusion::arrow::array::new_empty_array(
-                schema.field(*place).data_type(),
-            ));
-        }
-        concat(&parts).map_err(|e| match e {
-            ArrowError::OffsetOverflowError(bytes) => too_much("bytes of the keys", bytes),
-            other => other.into(),
-        })
+        in_one_column(&parts, schema.field(*place).data_type())
     };
     key.iter().map(column).collect()
+}
+
+/// A key column of all `parts`, or of none. More bytes than one column can hold count as memory that is not there.
+pub(crate) fn in_one_column(parts: &[&dyn Array], data_type: &DataType) -> Result<ArrayRef> {
+    if parts.is_empty() {
+        return Ok(new_empty_array(data_type));
+    }
+    concat(parts).map_err(|e| match e {
+        ArrowError::OffsetOverflowError(bytes) => too_much("bytes of the keys", bytes),
+        other => other.into(),
+    })
 }

@@ -37,6 +37,7 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ExprSchema, Result, TableReference};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 
+pub(crate) use build::in_one_column;
 pub use exec::MatchExec;
 pub(crate) use exec::MatchSpec;
 pub(crate) use index::KeyTable;

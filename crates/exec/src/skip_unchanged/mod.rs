@@ -1,7 +1,7 @@
 //! Source rows without those that say what is stored already, found out before their other columns are read.
 //!
 //! ```text
-//! SkipUnchangedExec: on=[id@0], same=[row_hash@12], not_before=..    partitions and order of the source
+//! SkipUnchangedExec: tells_something(id@0, row_hash@12, ..), evaluated=scan     partitions and order of the source
 //!   <source>
 //!   <stored: keys, compared columns, time, open>
 //! ```

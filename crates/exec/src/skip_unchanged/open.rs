@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use alluvium_core::{LoadError, SqlState};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
-use datafusion::arrow::compute::{concat, filter};
+use datafusion::arrow::compute::filter;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{DataFusionError, Result};
@@ -14,7 +14,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
-use crate::matching::{Found, KeyTable, Printer};
+use crate::matching::{Found, KeyTable, Printer, in_one_column};
 
 /// A source row of this version's key has come.
 const MET: u64 = 1;
@@ -244,12 +244,7 @@ fn joined(parts: Vec<Vec<ArrayRef>>, stored: &Arc<dyn ExecutionPlan>, layout: La
             .iter()
             .filter_map(|part| Some(part.get(place)?.as_ref()))
             .collect();
-        match parts.is_empty() {
-            true => Ok(datafusion::arrow::array::new_empty_array(
-                schema.field(place).data_type(),
-            )),
-            false => Ok(concat(&parts)?),
-        }
+        in_one_column(&parts, schema.field(place).data_type())
     };
     (0..layout.keys).map(column).collect()
 }
