@@ -1,7 +1,7 @@
 //! A store that holds a request back until the test lets it pass.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -31,6 +31,8 @@ struct Guard {
     at: Option<usize>,
     /// Requests so far.
     seen: AtomicUsize,
+    /// Whether a log write has come, before the gate or past it.
+    log_write: AtomicBool,
     /// Taken by the request that stands before the gate.
     closed: Mutex<Option<(oneshot::Sender<Request>, oneshot::Receiver<()>)>>,
 }
@@ -39,6 +41,7 @@ struct Guard {
 impl Around for Guard {
     async fn before(&self, request: &Request) -> Result<()> {
         let number = self.seen.fetch_add(1, Ordering::SeqCst);
+        self.log_write.fetch_or(is_log_write(request), Ordering::SeqCst);
         if !self.at.map_or_else(|| is_log_write(request), |at| at == number) {
             return Ok(());
         }
@@ -68,12 +71,18 @@ impl GateStore {
         Self::with(inner, Some(at))
     }
 
+    /// Whether anything was written to the log so far, or tried to.
+    pub fn saw_log_write(&self) -> bool {
+        self.wrapped.around.log_write.load(Ordering::SeqCst)
+    }
+
     fn with(inner: Arc<dyn ObjectStore>, at: Option<usize>) -> (Self, Gate) {
         let (send_arrived, arrived) = oneshot::channel();
         let (open, opened) = oneshot::channel();
         let around = Arc::new(Guard {
             at,
             seen: AtomicUsize::new(0),
+            log_write: AtomicBool::new(false),
             closed: Mutex::new(Some((send_arrived, opened))),
         });
         (

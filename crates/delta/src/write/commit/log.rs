@@ -19,6 +19,7 @@ use super::super::job::LoadJob;
 use super::super::schema::{creation, evolution, kernel_schema};
 use super::super::spec::OperationKind;
 use super::collect::Collected;
+use super::entry::EntrySent;
 
 /// How often a commit gives way to others that do not touch what it has read.
 const MOST_RETRIES: usize = 15;
@@ -64,6 +65,7 @@ pub(super) async fn commit(
     job: &Arc<LoadJob>,
     collected: Collected,
     elapsed: Duration,
+    sent: &EntrySent,
 ) -> std::result::Result<Committed, CommitFailed> {
     let spec = &job.spec;
     let base = spec.target.base.as_ref().map(|base| base.eager());
@@ -79,7 +81,7 @@ pub(super) async fn commit(
         .with_operation_id(job.statement)
         .build(
             base.map(|eager| -> &dyn TableReference { eager }),
-            Arc::clone(&job.log_store),
+            sent.told_by(Arc::clone(&job.log_store)),
             operation(job),
         );
     write(job, prepared).await

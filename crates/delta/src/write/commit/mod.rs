@@ -1,6 +1,7 @@
 //! The end of every load: one commit, or none.
 
 mod collect;
+mod entry;
 mod log;
 mod returning;
 
@@ -27,6 +28,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 
 use self::collect::{Collected, collect};
+use self::entry::EntrySent;
 use self::log::{Committed, commit};
 use self::returning::ReturnedRows;
 use super::exec::single;
@@ -171,10 +173,11 @@ impl ExecutionPlan for LoadCommitExec {
 struct Discarding {
     job: Arc<LoadJob>,
     armed: bool,
+    /// The log may refer to the files, or come to do so while nobody looks.
+    entry: EntrySent,
 }
 
 impl Discarding {
-    /// From here on the log may refer to the files.
     fn disarm(&mut self) {
         self.armed = false;
     }
@@ -183,6 +186,7 @@ impl Discarding {
 impl Drop for Discarding {
     fn drop(&mut self) {
         if self.armed
+            && !self.entry.is_sent()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let job = Arc::clone(&self.job);
@@ -214,11 +218,17 @@ impl CommitRun {
         let mut discarding = Discarding {
             job: Arc::clone(&self.job),
             armed: true,
+            entry: EntrySent::default(),
         };
         let done = self.load(&mut discarding).await;
         if discarding.armed {
             discarding.disarm();
-            self.job.files.discard().await;
+            let job = Arc::clone(&self.job);
+            // In a task of its own, which goes on if this is dropped.
+            let cleaned = tokio::spawn(async move { job.files.discard().await });
+            if let Err(e) = cleaned.await {
+                tracing::warn!("files of an abandoned statement are left to VACUUM: {e}");
+            }
         }
         let (end, rows) = done?;
         self.give_back(end, rows)
@@ -241,23 +251,22 @@ impl CommitRun {
             }
             return Ok((self.end(collected.counts, status), rows));
         }
-        // Were the future dropped from here on, nobody could tell whether the log refers to the files.
-        discarding.disarm();
         let status = if collected.changes(&self.job.spec) {
             LoadStatus::Committed
         } else {
             LoadStatus::NoChanges
         };
         let counts = collected.counts;
-        match commit(&self.job, collected, started.elapsed()).await {
+        match commit(&self.job, collected, started.elapsed(), &discarding.entry).await {
             Ok(Committed { version, notices }) => {
+                discarding.disarm();
                 let mut end = self.end(counts, status);
                 end.version = Some(version);
                 end.notices.extend(notices);
                 Ok((end, rows))
             }
             Err(failed) => {
-                discarding.armed = failed.nothing_committed;
+                discarding.armed = failed.nothing_committed || !discarding.entry.is_sent();
                 Err(failed.error)
             }
         }

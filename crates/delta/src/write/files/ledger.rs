@@ -74,16 +74,17 @@ impl StatementFiles {
     }
 
     fn remember(self: &Arc<Self>, path: &Path) -> Result<OpenFile> {
+        // Counted before it is asked, so that cleaning up either waits for this file or keeps it from being made.
+        self.open.fetch_add(1, Ordering::SeqCst);
+        let open = OpenFile {
+            files: Arc::clone(self),
+        };
         if self.discarded.load(Ordering::SeqCst) {
             return Err(LoadError::new(
                 SqlState::Cancelled,
                 "the statement was cancelled while it was writing",
             ));
         }
-        self.open.fetch_add(1, Ordering::SeqCst);
-        let open = OpenFile {
-            files: Arc::clone(self),
-        };
         self.created
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
