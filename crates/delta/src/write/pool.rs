@@ -13,7 +13,7 @@ use datafusion::arrow::compute::interleave_record_batch;
 use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 
-use super::files::{FileLayout, StatementFiles, TableWriter, WrittenFile, rows_size};
+use super::files::{FileLayout, StatementFiles, TableWriter, WrittenFile, is_one_file, rows_size, write_at_once};
 
 /// Rows of this size in memory are worth a file of their own.
 const WORTH_A_FILE: usize = 8 * 1024 * 1024;
@@ -25,6 +25,7 @@ const AT_ONCE: usize = 8192;
 /// What ended partitions have left over.
 #[derive(Debug)]
 pub(super) struct SmallWrites {
+    partitions: usize,
     running: AtomicUsize,
     parked: Mutex<Vec<Parked>>,
 }
@@ -41,6 +42,7 @@ impl SmallWrites {
     /// For a plan of `partitions` partitions.
     pub(super) fn new(partitions: usize) -> Arc<Self> {
         Arc::new(Self {
+            partitions,
             running: AtomicUsize::new(partitions),
             parked: Mutex::default(),
         })
@@ -85,20 +87,44 @@ impl SmallWrites {
         files: &Arc<StatementFiles>,
         pool: &Arc<dyn MemoryPool>,
     ) -> Result<Vec<WrittenFile>> {
-        let mut writer = table_writer(layout, files, pool)?;
         let parked = self.take(layout);
         let batches: Vec<&RecordBatch> = parked.iter().flat_map(|parked| &parked.batches).collect();
-        if layout.order().is_empty() || parked.len() < 2 {
-            for batch in batches {
-                writer.write(batch).await?;
-            }
-            return writer.close().await;
-        }
         let held = MemoryConsumer::new("LoadWriteExec order").register(pool);
-        for places in order_of(&batches, layout.order(), &held)?.chunks(AT_ONCE) {
-            writer.write(&interleave_record_batch(&batches, places)?).await?;
+        let in_order = layout.order().is_empty() || parked.len() < 2;
+        let order = match in_order {
+            true => None,
+            false => Some(order_of(&batches, layout.order(), &held)?),
+        };
+        let bytes = batches.iter().map(|batch| rows_size(batch)).sum();
+        let rows = batches.iter().map(|batch| batch.num_rows()).sum();
+        // Encoded rows are smaller, rows put in order are there a second time.
+        let room = MemoryConsumer::new("LoadWriteExec encoders").register(pool);
+        let at_once = rows > 0 && is_one_file(layout, rows, bytes) && room.try_grow(2 * bytes).is_ok();
+        let batches = ordered(&batches, order.as_deref());
+        if at_once {
+            let batches = batches.collect::<Result<Vec<_>>>()?;
+            return Ok(vec![write_at_once(layout, files, &batches, self.partitions).await?]);
+        }
+        let mut writer = table_writer(layout, files, pool)?;
+        for batch in batches {
+            writer.write(&batch?).await?;
         }
         writer.close().await
+    }
+}
+
+/// The rows of `batches`, in the `order` of their places if there is one.
+fn ordered<'a>(
+    batches: &'a [&RecordBatch],
+    order: Option<&'a [(usize, usize)]>,
+) -> Box<dyn Iterator<Item = Result<RecordBatch>> + Send + 'a> {
+    match order {
+        None => Box::new(batches.iter().map(|batch| Ok((*batch).clone()))),
+        Some(places) => Box::new(
+            places
+                .chunks(AT_ONCE)
+                .map(|places| Ok(interleave_record_batch(batches, places)?)),
+        ),
     }
 }
 

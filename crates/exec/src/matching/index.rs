@@ -12,6 +12,9 @@ use super::keys::{KeyEq, without_nulls};
 use super::ranked::{Range, Ranked, integers};
 use super::table::{self, Shard, contains, hashes, look_up};
 
+/// Fewer keys are put into a table before other threads have begun.
+const WORTH_THREADS: usize = 1 << 18;
+
 /// The keys of a source. Scans keep it longer than the rows are needed.
 pub(crate) struct KeyTable {
     pub(super) keys: Vec<ArrayRef>,
@@ -35,7 +38,7 @@ impl KeyTable {
         held: MemoryReservation,
     ) -> Result<Self> {
         held.try_grow(keys.iter().map(Array::get_array_memory_size).sum())?;
-        let index = match ranked(&keys, nulls_equal, &held)? {
+        let index = match ranked(&keys, threads, nulls_equal, &held).await? {
             Some(ranked) => Index::Ranked(ranked),
             None => {
                 let rows = keys.first().map_or(0, |key| key.len());
@@ -105,15 +108,35 @@ impl KeyTable {
 
 /// The table for integers, where the keys are such, no NULL has to be found, and there is room for the bits: hashes may
 /// need less.
-fn ranked(keys: &[ArrayRef], nulls_equal: bool, held: &MemoryReservation) -> Result<Option<Ranked>> {
+async fn ranked(
+    keys: &[ArrayRef],
+    threads: usize,
+    nulls_equal: bool,
+    held: &MemoryReservation,
+) -> Result<Option<Ranked>> {
     let Some(keys) = integers(keys)?.filter(|keys| !nulls_equal || keys.null_count() == 0) else {
         return Ok(None);
     };
     let Some(range) = Range::of(&keys) else {
         return Ok(None);
     };
-    let fits = held.try_grow(range.bytes(keys.len())).is_ok();
-    Ok(fits.then(|| Ranked::build(&keys, range)))
+    let parts = match keys.len() > WORTH_THREADS {
+        true => range.parts(threads),
+        false => vec![range],
+    };
+    // Parts are there a second time while they are put together.
+    let bytes = range.bytes(keys.len());
+    let twice = if parts.len() > 1 { bytes } else { 0 };
+    if held.try_grow(bytes + twice).is_err() {
+        return Ok(None);
+    }
+    let build = |part: Range| {
+        let keys = keys.clone();
+        move || Ranked::build(&keys, part)
+    };
+    let table = Ranked::joined(side_by_side(parts.into_iter().map(build).collect()).await?);
+    held.shrink(twice);
+    Ok(Some(table))
 }
 
 async fn fill(keys: &[ArrayRef], shards: usize, nulls_equal: bool) -> Result<Vec<Shard>> {
@@ -127,16 +150,19 @@ async fn fill(keys: &[ArrayRef], shards: usize, nulls_equal: bool) -> Result<Vec
             Shard::build(&hashes, part, shards, usable, &same)
         }
     };
-    if shards == 1 {
-        return Ok(vec![fill(0)()]);
+    side_by_side((0..shards).map(fill).collect()).await
+}
+
+/// The results of `work`, one piece here or all in threads of their own.
+async fn side_by_side<T: Send + 'static>(work: Vec<impl FnOnce() -> T + Send + 'static>) -> Result<Vec<T>> {
+    if work.len() == 1 {
+        return Ok(work.into_iter().map(|work| work()).collect());
     }
-    let tasks: Vec<_> = (0..shards)
-        .map(|part| SpawnedTask::spawn_blocking(fill(part)))
-        .collect();
-    let mut filled = Vec::with_capacity(shards);
+    let tasks: Vec<_> = work.into_iter().map(SpawnedTask::spawn_blocking).collect();
+    let mut done = Vec::with_capacity(tasks.len());
     for task in tasks {
-        let shard = task.join().await;
-        filled.push(shard.map_err(|e| LoadError::internal(format!("the table of keys was not filled: {e}")))?);
+        let result = task.join().await;
+        done.push(result.map_err(|e| LoadError::internal(format!("the table of keys was not filled: {e}")))?);
     }
-    Ok(filled)
+    Ok(done)
 }

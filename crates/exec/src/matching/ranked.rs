@@ -15,7 +15,7 @@ const ALWAYS: u64 = 1 << 25;
 const NONE: u32 = u32::MAX;
 
 /// The rows of keys that lie in one range.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ranked {
     low: i64,
     /// A bit for each integer from `low` on.
@@ -45,6 +45,20 @@ impl Range {
             .checked_add(1)?;
         let rows = u64::try_from(keys.len()).ok()?;
         (width <= rows.saturating_mul(WIDEST).max(ALWAYS)).then_some(Self { low, width })
+    }
+
+    /// Cut into about `count` ranges that follow each other; all but the last fill their words.
+    pub(super) fn parts(self, count: usize) -> Vec<Self> {
+        let count = u64::try_from(count.max(1)).unwrap_or(1);
+        let width = self.width.div_ceil(64).div_ceil(count).saturating_mul(64).max(64);
+        let starts = std::iter::successors(Some(0), |start: &u64| {
+            start.checked_add(width).filter(|s| *s < self.width)
+        });
+        let part = |start: u64| Self {
+            low: self.low.wrapping_add_unsigned(start),
+            width: width.min(self.width - start),
+        };
+        starts.map(part).collect()
     }
 
     fn words(self) -> usize {
@@ -80,14 +94,12 @@ pub(super) fn integers(keys: &[ArrayRef]) -> Result<Option<Int64Array>> {
 }
 
 impl Ranked {
-    /// The rows of `keys`, which lie in `range`. Rows without a key are left out.
+    /// The rows of those of `keys` that lie in `range`. Rows without a key are left out.
     pub(super) fn build(keys: &Int64Array, range: Range) -> Self {
         let mut table = Self {
             low: range.low,
             bits: vec![0; range.words()],
-            before: Vec::with_capacity(range.words()),
-            rows: Vec::new(),
-            earlier: HashMap::new(),
+            ..Self::default()
         };
         for row in 0..keys.len() {
             if keys.is_valid(row) {
@@ -95,6 +107,7 @@ impl Ranked {
             }
         }
         let mut keys_so_far = 0_u32;
+        table.before.reserve_exact(table.bits.len());
         for word in &table.bits {
             table.before.push(keys_so_far);
             keys_so_far += word.count_ones();
@@ -106,6 +119,21 @@ impl Ranked {
             }
         }
         table
+    }
+
+    /// One table of tables whose ranges follow each other (see [`Range::parts`]).
+    pub(super) fn joined(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().unwrap_or_default();
+        for part in parts {
+            let keys_so_far = u32::try_from(all.rows.len()).unwrap_or(NONE);
+            all.before
+                .extend(part.before.into_iter().map(|keys| keys + keys_so_far));
+            all.bits.extend(part.bits);
+            all.rows.extend(part.rows);
+            all.earlier.extend(part.earlier);
+        }
+        all
     }
 
     fn set(&mut self, key: i64) {
@@ -175,8 +203,14 @@ mod tests {
     use super::*;
 
     fn table(keys: &[Option<i64>]) -> Option<Ranked> {
+        table_of_parts(keys, 1)
+    }
+
+    fn table_of_parts(keys: &[Option<i64>], parts: usize) -> Option<Ranked> {
         let keys = Int64Array::from(keys.to_vec());
-        Range::of(&keys).map(|range| Ranked::build(&keys, range))
+        let range = Range::of(&keys)?;
+        let parts = range.parts(parts).into_iter().map(|part| Ranked::build(&keys, part));
+        Some(Ranked::joined(parts))
     }
 
     fn rows(table: &Ranked, key: i64) -> Vec<u32> {
@@ -188,21 +222,46 @@ mod tests {
     #[test]
     fn every_row_of_a_key_is_found_and_no_other() {
         let keys = [Some(7), None, Some(-64), Some(7), Some(0), Some(128), Some(7)];
-        let table = table(&keys).unwrap();
-        assert!(table.repeats());
-        assert_eq!(rows(&table, 7), [6, 3, 0]);
-        for key in -300..300 {
-            let mut expected: Vec<u32> = (0..)
-                .zip(&keys)
-                .filter(|(_, k)| **k == Some(key))
-                .map(|(row, _)| row)
-                .collect();
-            expected.reverse();
-            assert_eq!(rows(&table, key), expected, "key {key}");
-            assert_eq!(table.contains(key), !expected.is_empty(), "key {key}");
+        for parts in [1, 2, 3, 4, 9] {
+            let table = table_of_parts(&keys, parts).unwrap();
+            assert!(table.repeats());
+            assert_eq!(rows(&table, 7), [6, 3, 0]);
+            for key in -300..300 {
+                let mut expected: Vec<u32> = (0..)
+                    .zip(&keys)
+                    .filter(|(_, k)| **k == Some(key))
+                    .map(|(row, _)| row)
+                    .collect();
+                expected.reverse();
+                assert_eq!(rows(&table, key), expected, "key {key} in {parts} parts");
+                assert_eq!(table.contains(key), !expected.is_empty(), "key {key} in {parts} parts");
+            }
+            for key in [i64::MIN, i64::MAX] {
+                assert!(!table.contains(key) && rows(&table, key).is_empty());
+            }
         }
-        for key in [i64::MIN, i64::MAX] {
-            assert!(!table.contains(key) && rows(&table, key).is_empty());
+    }
+
+    #[test]
+    fn ranges_are_cut_without_a_gap() {
+        for (low, high) in [
+            (0, 0),
+            (-5, 700),
+            (i64::MAX - 200, i64::MAX),
+            (i64::MIN, i64::MIN + 6400),
+        ] {
+            let range = Range::of(&Int64Array::from(vec![low, high])).unwrap();
+            for count in [0, 1, 2, 3, 7, 1000] {
+                let parts = range.parts(count);
+                let mut next = low;
+                for part in &parts {
+                    assert_eq!(part.low, next, "{low} to {high} in {count}");
+                    next = next.wrapping_add_unsigned(part.width);
+                }
+                assert_eq!(next, high.wrapping_add(1), "{low} to {high} in {count}");
+                assert!(parts.len() <= count.max(1));
+                assert!(parts.split_last().unwrap().1.iter().all(|part| part.width % 64 == 0));
+            }
         }
     }
 

@@ -49,7 +49,7 @@ pub(super) struct OpenVersions {
     layout: Layout,
     printer: Arc<Printer>,
     table: KeyTable,
-    versions: Vec<Version>,
+    versions: Versions,
     /// Two bits for each version, see [`MET`] and [`SKIPPED`].
     states: Vec<AtomicU64>,
     _held: Vec<MemoryReservation>,
@@ -62,6 +62,29 @@ struct Version {
     /// The halves of its fingerprint; as one number they would take more room.
     print: [u64; 2],
     begun: i64,
+}
+
+/// The versions of all partitions, one after the other, where they were read: there are many, and a copy takes long.
+struct Versions {
+    parts: Vec<Vec<Version>>,
+}
+
+impl Versions {
+    fn len(&self) -> usize {
+        self.parts.iter().map(Vec::len).sum()
+    }
+
+    #[inline]
+    fn get(&self, version: u32) -> Option<Version> {
+        let mut at = index(version);
+        for part in &self.parts {
+            match part.get(at) {
+                Some(version) => return Some(*version),
+                None => at -= part.len(),
+            }
+        }
+        None
+    }
 }
 
 /// The open versions of one partition.
@@ -98,17 +121,16 @@ impl OpenVersions {
             tasks.spawn(async move { Part::read(rows, layout, &printer, room).await });
         }
         let room = MemoryConsumer::new("SkipUnchangedExec keys").register(context.memory_pool());
-        let (mut keys, mut versions, mut held) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut keys, mut parts, mut held) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(part) = tasks.join_next().await {
             let part = part.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
-            // For as long as it takes to put a part behind the others it is there twice.
-            room.try_grow(part.versions.len() * size_of::<Version>())?;
             keys.extend(part.keys);
-            versions.extend(part.versions);
-            room.shrink(room.size());
+            parts.push(part.versions);
             held.push(part.room);
         }
-        room.try_grow(versions.len().div_ceil(IN_WORD) * size_of::<u64>())?;
+        let versions = Versions { parts };
+        let words = versions.len().div_ceil(IN_WORD);
+        room.try_grow(words * size_of::<u64>())?;
         let keys = joined(keys, stored, layout)?;
         let threads = context.session_config().target_partitions();
         let table = KeyTable::build(keys, threads, layout.nulls_equal, room).await?;
@@ -116,9 +138,7 @@ impl OpenVersions {
             layout,
             printer,
             table,
-            states: (0..versions.len().div_ceil(IN_WORD))
-                .map(|_| AtomicU64::new(0))
-                .collect(),
+            states: (0..words).map(|_| AtomicU64::new(0)).collect(),
             versions,
             _held: held,
         })
@@ -157,7 +177,7 @@ impl OpenVersions {
         let (rows, versions): (Vec<usize>, Vec<u32>) = found.iter().enumerate().filter_map(only).unzip();
         let ours = self.printer.of_stored(columns, &rows)?;
         // All are fetched before any is compared: they are far apart, and the processor waits for several at once.
-        let theirs: Vec<Option<Version>> = versions.iter().map(|v| self.versions.get(index(*v)).copied()).collect();
+        let theirs: Vec<Option<Version>> = versions.iter().map(|v| self.versions.get(*v)).collect();
         let times = self.times_of(columns)?;
         let mut same = vec![false; found.len()];
         for ((at, ours), theirs) in rows.into_iter().zip(ours).zip(theirs) {

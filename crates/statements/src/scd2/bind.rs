@@ -202,7 +202,10 @@ impl<'a> Scd2<'a> {
                 false => landing.clone(),
             },
             landing,
-            source: (0..self.source.names().len()).map(source_helper).collect(),
+            source: match self.carries_source() {
+                true => (0..self.source.names().len()).map(source_helper).collect(),
+                false => Vec::new(),
+            },
             old: match self.table.change_data_feed() {
                 true => (0..self.columns.schema.fields().len()).map(old_helper).collect(),
                 false => Vec::new(),
@@ -230,6 +233,12 @@ impl<'a> Scd2<'a> {
             open_until: self.open_until,
             has_current: self.validity.is_current.is_some(),
         }
+    }
+
+    /// Whether source rows are wanted as they came, beside what becomes of them: to tell rows of one time that are equal in all
+    /// columns, and for `RETURNING`.
+    pub fn carries_source(&self) -> bool {
+        self.load.common.sequence.is_none() || !self.load.returning.is_empty()
     }
 
     /// The final value of a table column.

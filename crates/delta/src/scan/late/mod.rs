@@ -12,7 +12,7 @@
 //!                           that are not known           │
 //!                                    │                   ▼
 //!                      other filters, with what          Part, Part, ..: some late columns each,
-//!                      they need: fewer rows? ─────────▶ of bounded size, fetched ahead
+//!                      they need: fewer rows? ─────────▶ of bounded size, two at once
 //!                                    │                   │
 //!                                    ▼                   ▼
 //!                      Reader with positions             Chunk::gather: page after page unpacked into the same
@@ -33,7 +33,7 @@
 //! | `chunk`  | which pages have the rows, and what is in them |
 //! | `file`   | row groups of a file, and where its late columns are |
 //! | `groups` | the rows that pass |
-//! | `part`   | what is fetched together |
+//! | `part`   | what is fetched and gathered together |
 //! | `source` | in which way late columns come |
 //! | `rows`   | the order of it all |
 //!

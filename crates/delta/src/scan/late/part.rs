@@ -1,4 +1,5 @@
-//! Some late columns of a row group: what is fetched for them, and their values.
+//! Some late columns of a row group: what is fetched for them, and their values. Both are the work of a task, so that
+//! threads without rows of their own take part in it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,12 +23,16 @@ const TOGETHER: u64 = 4 << 20;
 /// Neighbouring late columns of the rows of a row group.
 pub(super) struct Part {
     pub(super) group: Arc<Group>,
+    wanted: Arc<Wanted>,
+    bytes: u64,
+    task: Option<SpawnedTask<object_store::Result<Done>>>,
+}
+
+struct Wanted {
     /// Which of the late columns.
     columns: Range<usize>,
     /// What is read for each, if it is stored.
     readings: Vec<Option<Reading>>,
-    bytes: u64,
-    fetch: Option<SpawnedTask<object_store::Result<Vec<Bytes>>>>,
 }
 
 /// The values of a part's columns.
@@ -36,10 +41,19 @@ pub(super) struct Gathered {
     pub(super) pages: usize,
 }
 
+/// A part that was worked on.
+pub(super) struct Done {
+    /// `None`: some columns are stored in a way that is not known here, or are damaged.
+    pub(super) gathered: Option<Gathered>,
+    pub(super) scratch: Scratch,
+    /// How much larger it has become.
+    pub(super) grown: usize,
+}
+
 impl Part {
     /// The late columns that `group` has not yet, taken apart. `None`: they cannot be gathered.
     pub(super) fn of(group: &Arc<Group>) -> Option<Vec<Self>> {
-        let mut parts: Vec<Self> = Vec::new();
+        let mut parts: Vec<(Wanted, u64)> = Vec::new();
         for (column, place) in group.file.places()?.iter().enumerate().skip(group.done) {
             let reading = match place {
                 Place::Missing => None,
@@ -48,23 +62,27 @@ impl Part {
                     Some(chunk.reading(&group.rows)?)
                 }
             };
-            let bytes = reading.as_ref().map_or(0, Reading::bytes);
+            let more = reading.as_ref().map_or(0, Reading::bytes);
             match parts.last_mut() {
-                Some(part) if part.bytes.saturating_add(bytes) <= TOGETHER => {
+                Some((part, bytes)) if bytes.saturating_add(more) <= TOGETHER => {
                     part.columns.end += 1;
                     part.readings.push(reading);
-                    part.bytes += bytes;
+                    *bytes += more;
                 }
-                _ => parts.push(Self {
-                    group: Arc::clone(group),
-                    columns: column..column + 1,
-                    readings: std::iter::once(reading).collect(),
-                    bytes,
-                    fetch: None,
-                }),
+                _ => {
+                    let columns = column..column + 1;
+                    let readings = vec![reading];
+                    parts.push((Wanted { columns, readings }, more));
+                }
             }
         }
-        Some(parts)
+        let part = |(wanted, bytes)| Self {
+            group: Arc::clone(group),
+            wanted: Arc::new(wanted),
+            bytes,
+            task: None,
+        };
+        Some(parts.into_iter().map(part).collect())
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -72,37 +90,48 @@ impl Part {
     }
 
     pub(super) fn is_begun(&self) -> bool {
-        self.fetch.is_some()
+        self.task.is_some()
     }
 
-    /// Begins to fetch what is read, whether somebody waits for it yet or not.
-    pub(super) fn begin(&mut self, store: &Arc<dyn ObjectStore>, path: Path) {
-        let ranges: Vec<_> = self
-            .readings
-            .iter()
-            .flatten()
-            .flat_map(|reading| reading.ranges.clone())
-            .collect();
-        let store = Arc::clone(store);
-        self.fetch = Some(SpawnedTask::spawn(async move {
-            match ranges.is_empty() {
-                true => Ok(Vec::new()),
-                false => store.get_ranges(&path, &ranges).await,
-            }
+    /// Begins to fetch and to gather, whether somebody waits for it yet or not.
+    pub(super) fn begin(&mut self, store: &Arc<dyn ObjectStore>, path: Path, late: &SchemaRef, mut scratch: Scratch) {
+        let (group, wanted) = (Arc::clone(&self.group), Arc::clone(&self.wanted));
+        let (store, late) = (Arc::clone(store), Arc::clone(late));
+        self.task = Some(SpawnedTask::spawn(async move {
+            let readings = wanted.readings.iter().flatten();
+            let ranges: Vec<_> = readings.flat_map(|reading| reading.ranges.clone()).collect();
+            let fetched = match ranges.is_empty() {
+                true => Vec::new(),
+                false => store.get_ranges(&path, &ranges).await?,
+            };
+            let before = scratch.memory();
+            let gathered = wanted.gathered(&group, fetched, &late, &mut scratch);
+            let grown = scratch.memory().saturating_sub(before);
+            Ok(Done {
+                gathered,
+                scratch,
+                grown,
+            })
         }));
     }
 
-    /// What [`Self::begin`] has fetched.
-    pub(super) async fn fetched(&mut self) -> Result<Vec<Bytes>> {
-        let fetch = self.fetch.take();
-        let fetch = fetch.ok_or_else(|| LoadError::internal("late columns were not fetched"))?;
-        let fetched = fetch.join().await.map_err(|e| LoadError::internal(e.to_string()))?;
-        Ok(fetched.map_err(DataFusionError::from)?)
+    /// What has become of [`Self::begin`].
+    pub(super) async fn done(&mut self) -> Result<Done> {
+        let task = self.task.take();
+        let task = task.ok_or_else(|| LoadError::internal("late columns were not fetched"))?;
+        let done = task.join().await.map_err(|e| LoadError::internal(e.to_string()))?;
+        Ok(done.map_err(DataFusionError::from)?)
     }
+}
 
-    /// The values of the columns. `None`: some are stored in a way that is not known here, or are damaged.
-    pub(super) fn gathered(&self, fetched: Vec<Bytes>, late: &SchemaRef, scratch: &mut Scratch) -> Option<Gathered> {
-        let group = &self.group;
+impl Wanted {
+    fn gathered(
+        &self,
+        group: &Group,
+        fetched: Vec<Bytes>,
+        late: &SchemaRef,
+        scratch: &mut Scratch,
+    ) -> Option<Gathered> {
         let (mut arrays, mut pages) = (Vec::with_capacity(self.readings.len()), 0);
         let mut fetched = fetched.into_iter();
         let places = group.file.places()?.get(self.columns.clone())?;

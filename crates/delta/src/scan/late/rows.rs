@@ -13,10 +13,10 @@ use futures::TryStreamExt;
 
 use super::chunk::Scratch;
 use super::groups::{Group, Groups, add_places, passing};
-use super::part::Part;
+use super::part::{Done, Part};
 use super::source::{Job, Reading, Source, lost};
 
-/// Parts that are fetched before they are needed.
+/// Parts that are worked on at once: while one is unpacked, another is fetched.
 const AHEAD: usize = 2;
 
 /// All rows of a scan.
@@ -30,7 +30,8 @@ pub(super) struct Rows {
     gathered: Vec<ArrayRef>,
     reading: Option<Reading>,
     ready: VecDeque<RecordBatch>,
-    scratch: Scratch,
+    /// What parts that are done have left behind.
+    scratch: Vec<Scratch>,
     held: MemoryReservation,
 }
 
@@ -45,7 +46,7 @@ impl Rows {
             gathered: Vec::new(),
             reading: None,
             ready: VecDeque::new(),
-            scratch: Scratch::default(),
+            scratch: Vec::new(),
             held,
         }
     }
@@ -69,7 +70,7 @@ impl Rows {
         }
     }
 
-    /// Finds row groups until there is enough to do, and begins to fetch what comes first. What is held of it is the
+    /// Finds row groups until there is enough to do, and begins with what comes first. What is held of it is the
     /// least there has to be when memory is short.
     async fn look_ahead(&mut self) -> Result<()> {
         while self.jobs.len() < AHEAD && !self.ended {
@@ -90,17 +91,27 @@ impl Rows {
                 _ if self.held.try_grow(part.bytes()).is_ok() => {}
                 _ => break,
             }
-            part.begin(&self.source.store, self.source.late.all.path(&part.group.file.task)?);
+            let late = &self.source.late.all;
+            let path = late.path(&part.group.file.task)?;
+            part.begin(
+                &self.source.store,
+                path,
+                late.output(),
+                self.scratch.pop().unwrap_or_default(),
+            );
             self.source.counters.bytes.add(part.bytes());
         }
         Ok(())
     }
 
     async fn gather(&mut self, mut part: Part) -> Result<()> {
-        let fetched = part.fetched().await?;
-        let before = self.scratch.memory();
-        let gathered = part.gathered(fetched, self.source.late.all.output(), &mut self.scratch);
-        self.held.grow(self.scratch.memory().saturating_sub(before));
+        let Done {
+            gathered,
+            scratch,
+            grown,
+        } = part.done().await?;
+        self.scratch.push(scratch);
+        self.held.grow(grown);
         self.held.shrink(part.bytes());
         let group = &part.group;
         let Some(gathered) = gathered else {

@@ -6,6 +6,7 @@
 
 mod background;
 mod dictionary;
+mod group;
 mod layout;
 mod ledger;
 mod original;
@@ -17,10 +18,10 @@ mod spliced;
 mod stats;
 mod table;
 
+pub(super) use group::NewRowGroup;
 pub(super) use layout::{FileLayout, conform, rows_size};
 pub(super) use ledger::{OpenFile, StatementFiles};
 pub(super) use original::Original;
-pub(super) use parquet::NewRowGroup;
-pub(super) use rolling::{RollingWriter, WrittenFile};
+pub(super) use rolling::{RollingWriter, WrittenFile, is_one_file, write_at_once};
 pub(super) use spliced::SplicedFile;
 pub(super) use table::TableWriter;

@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use alluvium_core::{LoadError, Result};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::DataFusionError;
-use datafusion::parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use datafusion::parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
 use datafusion::parquet::file::properties::WriterProperties;
-use datafusion::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use datafusion::parquet::file::writer::SerializedFileWriter;
 use datafusion::parquet::schema::types::SchemaDescriptor;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
 use tokio::io::AsyncWriteExt;
 
+use super::group::{Chunk, NewRowGroup};
 use super::layout::FileLayout;
 use super::ledger::{OpenFile, StatementFiles};
-use super::pages::{Chunks, ColumnEncoder, Scratch};
+use super::pages::{Chunks, Scratch};
 use super::rolling::{WrittenFile, parquet_error};
-use super::stats::{leaf_count, statistics};
+use super::stats::statistics;
 
 pub(super) fn parquet_schema(layout: &FileLayout) -> Result<SchemaDescriptor> {
     ArrowSchemaConverter::new()
@@ -47,18 +47,6 @@ pub(super) struct ParquetFile {
     scratch: Scratch,
     rows: u64,
     _open: OpenFile,
-}
-
-/// A row group that is being encoded.
-pub(in crate::write) struct NewRowGroup {
-    columns: Vec<Column>,
-    pub(super) rows: usize,
-}
-
-/// The encoder of a column, or of all that it holds.
-enum Column {
-    Ours(Box<ColumnEncoder>),
-    Library(Vec<ArrowColumnWriter>),
 }
 
 impl ParquetFile {
@@ -105,70 +93,40 @@ impl ParquetFile {
 
     /// Begins a row group of new rows.
     pub(super) fn new_row_group(&self) -> Result<NewRowGroup> {
-        let factory = ArrowRowGroupWriterFactory::new(&self.writer, Arc::clone(&self.layout.file_schema));
-        let number = self.writer.flushed_row_groups().len();
-        let mut library = factory
-            .create_column_writers(number)
-            .map_err(parquet_error)?
-            .into_iter();
-        let mut columns = Vec::with_capacity(self.layout.file_schema.fields().len());
-        let mut leaf = 0;
-        for field in self.layout.file_schema.fields() {
-            let leaves = leaf_count(field.data_type());
-            let writers = library.by_ref().take(leaves).collect();
-            let column = self.writer.schema_descr().columns().get(leaf);
-            let column = column.ok_or_else(|| LoadError::internal("a column of a file is not in its schema"))?;
-            columns.push(
-                match ColumnEncoder::new(Arc::clone(column), field.data_type(), &self.properties) {
-                    Some(encoder) if leaves == 1 => Column::Ours(Box::new(encoder)),
-                    _ => Column::Library(writers),
-                },
-            );
-            leaf += leaves;
-        }
-        Ok(NewRowGroup { columns, rows: 0 })
+        NewRowGroup::new(&self.layout, &self.writer, &self.properties)
     }
 
     /// Encodes rows of the file's schema.
     pub(super) fn write(&mut self, group: &mut NewRowGroup, stored: &RecordBatch) -> Result<()> {
         self.look_for_nan(stored);
-        group.rows += stored.num_rows();
-        let fields = self.layout.file_schema.fields().iter().zip(stored.columns());
-        for ((field, array), column) in fields.zip(&mut group.columns) {
-            match column {
-                Column::Ours(encoder) => encoder.write(array, &mut self.scratch).map_err(parquet_error)?,
-                Column::Library(writers) => {
-                    let leaves = compute_leaves(field, array).map_err(parquet_error)?;
-                    for (writer, leaf) in writers.iter_mut().zip(leaves) {
-                        writer.write(&leaf).map_err(parquet_error)?;
-                    }
-                }
-            }
-        }
-        Ok(())
+        group.write(stored, &mut self.scratch)
     }
 
     /// Ends a row group of new rows.
     pub(super) async fn end(&mut self, group: NewRowGroup) -> Result<()> {
-        self.rows += u64::try_from(group.rows).unwrap_or(0);
-        let mut target: SerializedRowGroupWriter<'_, _> = self.writer.next_row_group().map_err(parquet_error)?;
-        for column in group.columns {
-            match column {
-                Column::Ours(encoder) => {
-                    let (bytes, closed) = encoder.close(&mut self.scratch).map_err(parquet_error)?;
-                    self.encoded.expect(bytes.bytes().len());
-                    target.append_column(&bytes, closed).map_err(parquet_error)?;
-                }
-                Column::Library(writers) => {
-                    for writer in writers {
-                        let chunk = writer.close().map_err(parquet_error)?;
-                        chunk.append_to_row_group(&mut target).map_err(parquet_error)?;
-                    }
-                }
-            }
+        let (rows, mut scratch) = (group.rows, std::mem::take(&mut self.scratch));
+        self.put(rows, group.chunks(&mut scratch)).await?;
+        self.scratch = scratch;
+        Ok(())
+    }
+
+    /// Makes a row group of all rows of `stored`, of the file's schema, in `threads` tasks.
+    pub(super) async fn write_all(&mut self, stored: Vec<RecordBatch>, threads: usize) -> Result<()> {
+        stored.iter().for_each(|batch| self.look_for_nan(batch));
+        let rows = stored.iter().map(RecordBatch::num_rows).sum();
+        let chunks = self.new_row_group()?.encode_all(stored, threads).await?;
+        self.put(rows, chunks.into_iter().map(Ok)).await
+    }
+
+    /// Goes on with a row group of these columns, each sent on its way before the next is asked for.
+    async fn put(&mut self, rows: usize, chunks: impl Iterator<Item = Result<Chunk>>) -> Result<()> {
+        self.rows += u64::try_from(rows).unwrap_or(0);
+        let mut group = self.writer.next_row_group().map_err(parquet_error)?;
+        for chunk in chunks {
+            chunk?.append_to(&mut group, &self.encoded).map_err(parquet_error)?;
             send(&mut self.sink, &self.encoded, WORTH_SENDING).await?;
         }
-        target.close().map_err(parquet_error)?;
+        group.close().map_err(parquet_error)?;
         self.drain().await
     }
 
@@ -215,30 +173,10 @@ impl ParquetFile {
     }
 }
 
-impl NewRowGroup {
-    /// Bytes held in memory.
-    pub(in crate::write) fn memory(&self) -> usize {
-        let of = |column: &Column| match column {
-            Column::Ours(encoder) => encoder.memory(),
-            Column::Library(writers) => writers.iter().map(ArrowColumnWriter::memory_size).sum(),
-        };
-        self.columns.iter().map(of).sum()
-    }
-
-    /// Bytes that it will take in the file, nearly.
-    pub(super) fn size(&self) -> usize {
-        let of = |column: &Column| match column {
-            Column::Ours(encoder) => encoder.size(),
-            Column::Library(writers) => writers.iter().map(ArrowColumnWriter::get_estimated_total_bytes).sum(),
-        };
-        self.columns.iter().map(of).sum()
-    }
-}
-
 /// Bytes on their way from Parquet's writer to the store. They leave column by column, so that no row group is held
 /// a second time.
 #[derive(Debug, Clone, Default)]
-struct Encoded(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Encoded(Arc<Mutex<Vec<u8>>>);
 
 impl Encoded {
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
@@ -246,7 +184,7 @@ impl Encoded {
     }
 
     /// Makes room for so many bytes.
-    fn expect(&self, bytes: usize) {
+    pub(super) fn expect(&self, bytes: usize) {
         self.lock().reserve(bytes);
     }
 }

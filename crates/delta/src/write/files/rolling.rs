@@ -11,9 +11,10 @@ use datafusion::parquet::errors::ParquetError;
 use deltalake::kernel::{Add, AddCDCFile};
 
 use super::dictionary::properties_for;
+use super::group::NewRowGroup;
 use super::layout::{FileLayout, ROW_GROUP_ROWS, rows_size};
 use super::ledger::StatementFiles;
-use super::parquet::{NewRowGroup, ParquetFile};
+use super::parquet::ParquetFile;
 use super::partition::folder;
 
 /// Rows handed to the encoder at once; after each the file's size is looked at.
@@ -163,6 +164,30 @@ impl RollingWriter {
         self.finish_current().await?;
         Ok(self.finished)
     }
+}
+
+/// Writes a file of all rows of `batches`, which have the layout's schema, its columns side by side in `threads` tasks. Of a
+/// table without partitions, and no more rows than a row group takes.
+pub(in crate::write) async fn write_at_once(
+    layout: &Arc<FileLayout>,
+    files: &Arc<StatementFiles>,
+    batches: &[RecordBatch],
+    threads: usize,
+) -> Result<WrittenFile> {
+    let stored = batches.iter().map(|batch| layout.stored_columns(batch));
+    let stored: Vec<RecordBatch> = stored.collect::<Result<_>>()?;
+    let first = stored.first();
+    let first = first.ok_or_else(|| LoadError::internal("a file of no rows"))?;
+    let folders: Vec<String> = layout.folder.map(str::to_owned).into_iter().collect();
+    let mut file = ParquetFile::create(layout, files, &folders, properties_for(first, &layout.properties)?)?;
+    file.write_all(stored, threads).await?;
+    file.finish(Arc::default()).await
+}
+
+/// Whether so many rows and bytes make one row group of one file.
+pub(in crate::write) fn is_one_file(layout: &FileLayout, rows: usize, bytes: usize) -> bool {
+    let small = u64::try_from(bytes).is_ok_and(|bytes| bytes < layout.target_size);
+    small && rows <= ROW_GROUP_ROWS && !layout.partitioned()
 }
 
 impl CurrentFile {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use alluvium_core::{LoadError, Result};
 use datafusion::arrow::array::RecordBatch;
 
+use super::group::NewRowGroup;
 use super::layout::FileLayout;
 use super::ledger::StatementFiles;
 use super::original::Original;
 use super::pages::FreshRows;
-use super::parquet::{NewRowGroup, ParquetFile};
+use super::parquet::ParquetFile;
 use super::partition::folder;
 use super::rolling::WrittenFile;
 
