@@ -191,3 +191,67 @@ impl Chunk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, ListArray, StringArray};
+    use datafusion::arrow::datatypes::Int32Type;
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+    use object_store::{ObjectStore, ObjectStoreExt};
+    use uuid::Uuid;
+
+    use super::super::layout::FileLayout;
+    use super::super::ledger::StatementFiles;
+    use super::super::rolling::{RollingWriter, WrittenFile, write_at_once};
+    use super::*;
+
+    fn rows(from: i64, count: i64) -> RecordBatch {
+        let ids = from..from + count;
+        let text = |id: i64| (id % 7 != 0).then(|| format!("text {}", id % 90));
+        let double = |id: i64| if id % 1000 == 3 { f64::NAN } else { 0.5 };
+        let list = |id: i64| Some((0..id % 4).map(|v| i32::try_from(v).ok()));
+        let columns: [(&str, ArrayRef); 4] = [
+            ("id", Arc::new(Int64Array::from_iter_values(ids.clone()))),
+            ("t", Arc::new(ids.clone().map(text).collect::<StringArray>())),
+            ("d", Arc::new(Float64Array::from_iter_values(ids.clone().map(double)))),
+            (
+                "l",
+                Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(ids.map(list))),
+            ),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
+    }
+
+    async fn bytes(store: &InMemory, file: &WrittenFile) -> Vec<u8> {
+        let file = store.get(&Path::from(file.path.as_str())).await.unwrap();
+        file.bytes().await.unwrap().to_vec()
+    }
+
+    /// However the work is shared out, the file is the same.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn columns_side_by_side_make_the_file_that_batches_make() {
+        let layout = FileLayout::data(&rows(0, 1).schema(), &[], &HashMap::new(), None).unwrap();
+        let layout = Arc::new(layout);
+        let store = InMemory::new();
+        let files = StatementFiles::new(Arc::new(store.clone()) as Arc<dyn ObjectStore>, Uuid::new_v4());
+        for counts in [vec![1], vec![5000, 1, 30_000], vec![8192; 3]] {
+            let batches: Vec<RecordBatch> = (0..).zip(&counts).map(|(i, n)| rows(i * 40_000, *n)).collect();
+            let mut writer = RollingWriter::new(Arc::clone(&layout), Arc::clone(&files), HashMap::new());
+            for batch in &batches {
+                writer.write(batch).await.unwrap();
+            }
+            let expected = writer.close().await.unwrap().pop().unwrap();
+            for threads in [1, 2, 3, 16] {
+                let found = write_at_once(&layout, &files, &batches, threads).await.unwrap();
+                assert_eq!((found.rows, &found.stats), (expected.rows, &expected.stats));
+                assert!(
+                    bytes(&store, &found).await == bytes(&store, &expected).await,
+                    "{counts:?} in {threads}"
+                );
+            }
+        }
+    }
+}
