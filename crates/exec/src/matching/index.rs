@@ -54,15 +54,6 @@ impl KeyTable {
         })
     }
 
-    /// Numbers the rows anew, in the order of their keys, and gives back the old numbers in this order. `None`, and nothing
-    /// is done: keys are hashed, or some have several rows.
-    pub(crate) fn renumber(&mut self) -> Option<Vec<u32>> {
-        match &mut self.index {
-            Index::Ranked(ranked) => ranked.renumber(),
-            Index::Hashed(_) => None,
-        }
-    }
-
     /// Whether two rows have the same key.
     pub(super) fn repeats(&self) -> bool {
         match &self.index {
@@ -163,7 +154,7 @@ async fn fill(keys: &[ArrayRef], shards: usize, nulls_equal: bool) -> Result<Vec
 }
 
 /// The results of `work`, one piece here or all in threads of their own.
-pub(crate) async fn side_by_side<T: Send + 'static>(work: Vec<impl FnOnce() -> T + Send + 'static>) -> Result<Vec<T>> {
+async fn side_by_side<T: Send + 'static>(work: Vec<impl FnOnce() -> T + Send + 'static>) -> Result<Vec<T>> {
     if work.len() == 1 {
         return Ok(work.into_iter().map(|work| work()).collect());
     }

@@ -40,7 +40,7 @@ use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalN
 pub(crate) use build::in_one_column;
 pub use exec::MatchExec;
 pub(crate) use exec::MatchSpec;
-pub(crate) use index::{KeyTable, side_by_side};
+pub(crate) use index::KeyTable;
 pub(crate) use prints::Printer;
 pub(crate) use settle::Found;
 pub use settle::{AbsentVersions, SettleSpec};

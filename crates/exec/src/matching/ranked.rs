@@ -24,8 +24,6 @@ pub(super) struct Ranked {
     before: Vec<u32>,
     /// The last row of each key, in the order of the keys.
     rows: Vec<u32>,
-    /// Whether rows are numbered in the order of their keys, so that `rows` is not needed.
-    in_order: bool,
     /// From a row to the one before it that has the same key.
     earlier: HashMap<u32, u32>,
 }
@@ -184,11 +182,7 @@ impl Ranked {
     /// Calls `found` with every row of this key.
     #[inline]
     pub(super) fn look_up(&self, key: i64, mut found: impl FnMut(u32)) {
-        let rank = self.rank(key);
-        let mut next = match self.in_order {
-            true => rank.and_then(|rank| u32::try_from(rank).ok()),
-            false => rank.and_then(|rank| self.rows.get(rank)).copied(),
-        };
+        let mut next = self.rank(key).and_then(|rank| self.rows.get(rank)).copied();
         while let Some(row) = next {
             found(row);
             next = match self.earlier.is_empty() {
@@ -196,16 +190,6 @@ impl Ranked {
                 false => self.earlier.get(&row).copied(),
             };
         }
-    }
-
-    /// Numbers the rows anew, in the order of their keys, and gives back the old numbers in this order. `None`, and nothing
-    /// is done: a key has several rows.
-    pub(super) fn renumber(&mut self) -> Option<Vec<u32>> {
-        if self.repeats() || self.in_order {
-            return None;
-        }
-        self.in_order = true;
-        Some(std::mem::take(&mut self.rows))
     }
 
     /// Whether two rows have the same key.
@@ -256,21 +240,6 @@ mod tests {
                 assert!(!table.contains(key) && rows(&table, key).is_empty());
             }
         }
-    }
-
-    #[test]
-    fn rows_are_numbered_in_the_order_of_their_keys() {
-        let keys = [Some(70), Some(-3), None, Some(700), Some(0)];
-        for parts in [1, 3] {
-            let mut table = table_of_parts(&keys, parts).unwrap();
-            assert_eq!(table.renumber(), Some(vec![1, 4, 0, 3]));
-            assert_eq!(table.renumber(), None);
-            for (number, key) in [-3, 0, 70, 700].into_iter().enumerate() {
-                assert_eq!(rows(&table, key), [u32::try_from(number).unwrap()]);
-            }
-            assert!(rows(&table, 1).is_empty() && rows(&table, 69).is_empty());
-        }
-        assert_eq!(table(&[Some(1), Some(1)]).unwrap().renumber(), None);
     }
 
     #[test]

@@ -14,14 +14,12 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
-use crate::matching::{Found, KeyTable, Printer, in_one_column, side_by_side};
+use crate::matching::{Found, KeyTable, Printer, in_one_column};
 
 /// A source row of this version's key has come.
 const MET: u64 = 1;
 /// It was left out.
 const SKIPPED: u64 = 2;
-/// So many versions are moved by one thread.
-const AT_ONCE: usize = 1 << 16;
 /// Versions in a word of states.
 const IN_WORD: usize = 32;
 
@@ -72,32 +70,6 @@ struct Versions {
 }
 
 impl Versions {
-    /// The same in the order of their keys, if `table` can number them so: then each is found in one step, where it takes two
-    /// that are both far away in memory otherwise.
-    async fn in_key_order(self, table: &mut KeyTable, threads: usize, held: &[MemoryReservation]) -> Result<Self> {
-        // They are there a second time while they are moved.
-        let room = held.first().map(MemoryReservation::new_empty);
-        let fits = |room: &MemoryReservation| room.try_grow(self.len() * size_of::<Version>()).is_ok();
-        if !room.as_ref().is_some_and(fits) {
-            return Ok(self);
-        }
-        let Some(order) = table.renumber() else {
-            return Ok(self);
-        };
-        let share = order.len().div_ceil(threads.max(1)).max(AT_ONCE);
-        let (versions, order) = (Arc::new(self), Arc::new(order));
-        let work = (0..order.len()).step_by(share).map(|start| {
-            let (versions, order) = (Arc::clone(&versions), Arc::clone(&order));
-            move || -> Option<Vec<Version>> {
-                let numbers = order.iter().skip(start).take(share);
-                numbers.map(|number| versions.get(*number)).collect()
-            }
-        });
-        let parts: Option<Vec<_>> = side_by_side(work.collect()).await?.into_iter().collect();
-        let parts = parts.ok_or_else(|| LoadError::internal("keys of versions are numbered beyond them"))?;
-        Ok(Self { parts })
-    }
-
     fn len(&self) -> usize {
         self.parts.iter().map(Vec::len).sum()
     }
@@ -161,8 +133,7 @@ impl OpenVersions {
         room.try_grow(words * size_of::<u64>())?;
         let keys = joined(keys, stored, layout)?;
         let threads = context.session_config().target_partitions();
-        let mut table = KeyTable::build(keys, threads, layout.nulls_equal, room).await?;
-        let versions = versions.in_key_order(&mut table, threads, &held).await?;
+        let table = KeyTable::build(keys, threads, layout.nulls_equal, room).await?;
         Ok(Self {
             layout,
             printer,
