@@ -33,6 +33,8 @@ fn schema() -> SchemaRef {
         Field::new("name", DataType::Utf8, true),
         Field::new("qty", DataType::Int64, true),
         Field::new("price", DataType::Float64, true),
+        // No value has come yet.
+        Field::new("note", DataType::Utf8, true),
     ]))
 }
 
@@ -52,6 +54,7 @@ fn batch(schema: &SchemaRef) -> RecordBatch {
             Arc::new(names.collect::<StringArray>()),
             Arc::new(Int64Array::from_iter_values((0..ROWS).map(|i| i * 3))),
             Arc::new(Float64Array::from_iter_values(prices)),
+            new_null_array(&DataType::Utf8, usize::try_from(ROWS).unwrap()),
         ],
     )
     .unwrap()
@@ -143,7 +146,7 @@ async fn row_groups_without_a_marked_row_are_copied_with_all_that_belongs_to_the
     for group in (0..10).filter(|group| *group != 2) {
         let (was, is) = (old.row_group(group), new.row_group(group));
         assert_eq!(is.num_rows(), was.num_rows());
-        for column in 0..4 {
+        for column in 0..5 {
             assert_eq!(
                 chunk(&before, group, column),
                 chunk(&after, group, column),

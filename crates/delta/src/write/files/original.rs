@@ -12,6 +12,7 @@ use datafusion::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use datafusion::parquet::file::page_index::column_index::ColumnIndexMetaData;
 use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::parquet::file::reader::{ChunkReader, Length};
+use datafusion::parquet::file::statistics::Statistics;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
@@ -33,7 +34,11 @@ impl Original {
         let given = self.metadata.file_metadata().schema_descr();
         let copyable = |column: &ColumnChunkMetaData| {
             // Statistics of the old kind are of doubtful order; readers know by the writer's name which ones to trust.
-            let trusted = column.statistics().is_none_or(|s| !s.is_min_max_deprecated());
+            // Those of NULLs alone, which have no bounds, count as old, too.
+            let unbounded = |s: &Statistics| s.min_bytes_opt().is_none() && s.max_bytes_opt().is_none();
+            let trusted = column
+                .statistics()
+                .is_none_or(|s| !s.is_min_max_deprecated() || unbounded(s));
             trusted
                 && column.file_path().is_none()
                 && (column.bloom_filter_offset().is_none() || column.bloom_filter_length().is_some())

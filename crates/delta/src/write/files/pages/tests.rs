@@ -48,6 +48,9 @@ impl Dice {
     }
 }
 
+/// The variety of rows whose column `later` has no value yet.
+const EARLY: u64 = 30;
+
 /// A column of every kind, with `variety` different values.
 fn rows(count: usize, variety: u64, dice: &mut Dice) -> RecordBatch {
     let numbers: Vec<i64> = (0..count)
@@ -164,6 +167,26 @@ fn rows(count: usize, variety: u64, dice: &mut Dice) -> RecordBatch {
                     .collect::<Decimal128Array>()
                     .with_precision_and_scale(38, 10)
                     .unwrap(),
+            ),
+            true,
+        ),
+        (
+            "later",
+            Arc::new(
+                opt(dice)
+                    .into_iter()
+                    .map(|n| n.filter(|_| variety != EARLY))
+                    .collect::<Int64Array>(),
+            ),
+            true,
+        ),
+        (
+            "words",
+            Arc::new(
+                opt(dice)
+                    .iter()
+                    .map(|n| n.as_ref().filter(|_| variety != EARLY).map(text))
+                    .collect::<StringArray>(),
             ),
             true,
         ),
@@ -304,7 +327,7 @@ async fn patched_files_are_as_if_written_so() {
     for dictionary in [false, true] {
         for compression in compressions {
             for count in [0, 1, 3, 40, 2000] {
-                let mut expected = rows(ROWS, 30, &mut dice);
+                let mut expected = rows(ROWS, EARLY, &mut dice);
                 let mut found = file(&expected, properties(dictionary, compression));
                 // A patched file can be patched again.
                 for variety in [20, 60, 5] {
@@ -323,7 +346,7 @@ async fn patched_files_are_as_if_written_so() {
 #[tokio::test]
 async fn chunks_and_pages_that_do_not_change_are_copied() {
     let mut dice = Dice(1);
-    let batch = rows(ROWS, 30, &mut dice);
+    let batch = rows(ROWS, EARLY, &mut dice);
     let before = file(&batch, properties(true, Compression::SNAPPY));
     // Every row gets what it has, but for the name of row 130.
     let same = patched(&before, &(0..ROWS).collect::<Vec<_>>(), &batch).await.unwrap();
@@ -448,7 +471,7 @@ fn encoded_columns_hold_what_parquets_own_writer_puts_into_them() {
         for dictionary in [false, true] {
             for (step, compression) in [(8192, Compression::SNAPPY), (777, Compression::UNCOMPRESSED)] {
                 let (found, ours) = encoded(&batch, step, dictionary, compression);
-                assert_eq!(ours, 10);
+                assert_eq!(ours, 12);
                 assert_eq!(read(&found, None).columns(), batch.columns());
                 let some = [RowSelector::skip(count / 3), RowSelector::select(count / 3)];
                 let some = RowSelection::from_iter(some.into_iter().filter(|s| s.row_count > 0));
