@@ -155,11 +155,15 @@ impl Sweep {
         true
     }
 
-    /// Drops the load while request number `at` is under way; `false` if it never came to it.
-    async fn is_cancelled(&self, at: usize) -> bool {
-        let (name, load_text) = (format!("cancelled at {at}: {}", self.load), self.load);
+    /// Drops the load while request number `at` is under way; `false` if it never came to it. With `written` only writes of data
+    /// files count, which come to their end although nobody waits, a moment later.
+    async fn is_cancelled(&self, at: usize, written: bool) -> bool {
+        let (name, load_text) = (format!("cancelled at {at} ({written}): {}", self.load), self.load);
         let inner = self.warehouse.fork();
-        let (store, gate) = GateStore::at_request(Arc::new(inner.clone()), at);
+        let (store, gate) = match written {
+            true => GateStore::at_write(Arc::new(inner.clone()), at),
+            false => GateStore::at_request(Arc::new(inner.clone()), at),
+        };
         let mut running = tokio::spawn(load(Arc::new(store.clone()), load_text));
         let opener = tokio::select! {
             (request, opener) = gate.arrived() => request.map(|_| opener).unwrap(),
@@ -170,12 +174,18 @@ impl Sweep {
         };
         // A checkpoint blocks its thread, so the request has to come to its end before the task can.
         running.abort();
+        if written {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
         opener.open();
         let ended = running.await;
         assert!(
             ended.as_ref().map_or_else(|e| e.is_cancelled(), Result::is_ok),
             "{name}"
         );
+        if written {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
         // What was on its way comes to its end, and files are deleted, a moment later.
         let mut kept = objects(&inner).await;
         for waited in 0..1500 {
@@ -283,10 +293,27 @@ fn a_statement_cancelled_anywhere_leaves_old_or_new() {
             // One kind of table and the other, in turn.
             let sweep = Sweep::new(sql, index % 2 == 0).await;
             let mut at = 0;
-            while sweep.is_cancelled(at).await {
+            while sweep.is_cancelled(at, false).await {
                 at += 1;
             }
             assert!(at >= 6, "{sql}: only {at} requests");
+        }
+    });
+}
+
+/// What a store does in a thread of its own, as with local files, cannot be stopped: its file is deleted when it is there.
+#[test]
+fn writes_that_outlive_a_cancelled_statement_are_cleaned_up() {
+    run(async {
+        for (index, sql) in LOADS.iter().enumerate() {
+            for vectors in [index % 2 == 0, index % 2 != 0] {
+                let sweep = Sweep::new(sql, vectors).await;
+                let mut at = 0;
+                while sweep.is_cancelled(at, true).await {
+                    at += 1;
+                }
+                assert!(at >= 1, "{sql}: no file was written");
+            }
         }
     });
 }

@@ -27,9 +27,8 @@ pub struct Gate {
 
 #[derive(Debug)]
 struct Guard {
-    /// The number of the request, or the first log write.
-    at: Option<usize>,
-    /// Requests so far.
+    at: At,
+    /// Such requests so far.
     seen: AtomicUsize,
     /// Whether a log write has come, before the gate or past it.
     log_write: AtomicBool,
@@ -37,12 +36,31 @@ struct Guard {
     closed: Mutex<Option<(oneshot::Sender<Request>, oneshot::Receiver<()>)>>,
 }
 
+/// Where the gate is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    LogWrite,
+    Request(usize),
+    DataWrite(usize),
+}
+
+impl Guard {
+    /// Whether the gate is before this request.
+    fn holds(&self, request: &Request) -> bool {
+        let nth = |counts: bool, at: usize| counts && self.seen.fetch_add(1, Ordering::SeqCst) == at;
+        match self.at {
+            At::LogWrite => is_log_write(request),
+            At::Request(at) => nth(true, at),
+            At::DataWrite(at) => nth(is_data_write(request), at),
+        }
+    }
+}
+
 #[async_trait]
 impl Around for Guard {
     async fn before(&self, request: &Request) -> Result<()> {
-        let number = self.seen.fetch_add(1, Ordering::SeqCst);
         self.log_write.fetch_or(is_log_write(request), Ordering::SeqCst);
-        if !self.at.map_or_else(|| is_log_write(request), |at| at == number) {
+        if !self.holds(request) {
             return Ok(());
         }
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -53,6 +71,14 @@ impl Around for Guard {
         }
         Ok(())
     }
+
+    fn writes_on(&self) -> bool {
+        matches!(self.at, At::DataWrite(_))
+    }
+}
+
+fn is_data_write(request: &Request) -> bool {
+    request.operation.is_write() && !request.path.as_ref().contains("_delta_log")
 }
 
 fn is_log_write(request: &Request) -> bool {
@@ -63,12 +89,17 @@ fn is_log_write(request: &Request) -> bool {
 impl GateStore {
     /// A closed gate in front of a store's log.
     pub fn new(inner: Arc<dyn ObjectStore>) -> (Self, Gate) {
-        Self::with(inner, None)
+        Self::with(inner, At::LogWrite)
     }
 
     /// A gate that request number `at`, counted from 0, finds closed, whatever it asks for.
     pub fn at_request(inner: Arc<dyn ObjectStore>, at: usize) -> (Self, Gate) {
-        Self::with(inner, Some(at))
+        Self::with(inner, At::Request(at))
+    }
+
+    /// A gate that write number `at` of a data file finds closed. Writes go on when nobody waits for them any more.
+    pub fn at_write(inner: Arc<dyn ObjectStore>, at: usize) -> (Self, Gate) {
+        Self::with(inner, At::DataWrite(at))
     }
 
     /// Whether anything was written to the log so far, or tried to.
@@ -76,7 +107,7 @@ impl GateStore {
         self.wrapped.around.log_write.load(Ordering::SeqCst)
     }
 
-    fn with(inner: Arc<dyn ObjectStore>, at: Option<usize>) -> (Self, Gate) {
+    fn with(inner: Arc<dyn ObjectStore>, at: At) -> (Self, Gate) {
         let (send_arrived, arrived) = oneshot::channel();
         let (open, opened) = oneshot::channel();
         let around = Arc::new(Guard {

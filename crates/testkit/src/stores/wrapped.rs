@@ -26,6 +26,11 @@ pub(crate) trait Around: fmt::Debug + Send + Sync + 'static {
     async fn after(&self, _request: &Request) -> Result<()> {
         Ok(())
     }
+
+    /// Whether writes go on when nobody waits for them any more, as those of a local file system do.
+    fn writes_on(&self) -> bool {
+        false
+    }
 }
 
 /// A store with something around it.
@@ -71,11 +76,13 @@ impl<A: Around> ObjectStore for Wrapped<A> {
         } else {
             Operation::Put
         };
-        self.run(
-            Request::new(operation, location),
-            self.inner.put_opts(location, payload, opts),
-        )
-        .await
+        let request = Request::new(operation, location);
+        let (inner, around, location) = (Arc::clone(&self.inner), Arc::clone(&self.around), location.clone());
+        let put = async move { run(around.as_ref(), request, inner.put_opts(&location, payload, opts)).await };
+        match self.around.writes_on() {
+            true => tokio::spawn(put).await?,
+            false => put.await,
+        }
     }
 
     async fn put_multipart_opts(&self, location: &Path, opts: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {

@@ -123,6 +123,24 @@ impl StatementFiles {
     }
 }
 
+impl OpenFile {
+    /// Takes the step that makes the file appear, to its end even when nobody waits for it any more: stores may take it in a
+    /// thread of their own, which cannot be stopped, and cleaning up has to come after it.
+    pub(in crate::write) async fn appear<T: Send + 'static>(
+        self,
+        step: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        let whole = tokio::spawn(async move {
+            let done = step.await;
+            drop(self);
+            done
+        });
+        whole
+            .await
+            .map_err(|e| LoadError::internal(format!("a file was not written: {e}")))
+    }
+}
+
 impl Drop for OpenFile {
     fn drop(&mut self) {
         self.files.open.fetch_sub(1, Ordering::SeqCst);

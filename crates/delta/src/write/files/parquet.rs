@@ -46,7 +46,7 @@ pub(super) struct ParquetFile {
     nan: Vec<bool>,
     scratch: Scratch,
     rows: u64,
-    _open: OpenFile,
+    open: OpenFile,
 }
 
 impl ParquetFile {
@@ -73,7 +73,7 @@ impl ParquetFile {
             properties,
             scratch: Scratch::default(),
             rows: 0,
-            _open: open,
+            open,
         })
     }
 
@@ -162,7 +162,9 @@ impl ParquetFile {
     ) -> Result<WrittenFile> {
         let metadata = self.writer.finish().map_err(parquet_error)?;
         self.drain().await?;
-        self.sink.shutdown().await.map_err(io_error)?;
+        let mut sink = self.sink;
+        let ended = self.open.appear(async move { sink.shutdown().await }).await?;
+        ended.map_err(io_error)?;
         Ok(WrittenFile {
             path: self.path.to_string(),
             size: u64::try_from(self.writer.bytes_written()).unwrap_or(u64::MAX),

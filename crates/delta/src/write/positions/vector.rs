@@ -1,5 +1,7 @@
 //! Merge-on-read: a file with marked rows stays, and a deletion vector says which of its rows are gone.
 
+use std::sync::Arc;
+
 use alluvium_core::{LoadError, Result, SqlState};
 use bytes::Bytes;
 use datafusion::execution::TaskContext;
@@ -41,7 +43,7 @@ struct VectorFile {
     path: Path,
     id: Uuid,
     bytes: Vec<u8>,
-    _open: OpenFile,
+    open: OpenFile,
 }
 
 impl<'a> VectorWriter<'a> {
@@ -99,7 +101,7 @@ impl<'a> VectorWriter<'a> {
                 path,
                 id,
                 bytes: Vec::new(),
-                _open: open,
+                open,
             });
         }
         match &mut self.current {
@@ -110,7 +112,9 @@ impl<'a> VectorWriter<'a> {
 
     async fn store(&mut self) -> Result<()> {
         let Some(file) = self.current.take() else { return Ok(()) };
-        let stored = self.job.files.store().put(&file.path, file.bytes.into()).await;
+        let store = Arc::clone(self.job.files.store());
+        let put = async move { store.put(&file.path, file.bytes.into()).await };
+        let stored = file.open.appear(put).await?;
         stored.map(|_| ()).map_err(|e| {
             LoadError::new(
                 SqlState::Storage,
@@ -262,7 +266,7 @@ mod tests {
             path,
             id,
             bytes: Vec::new(),
-            _open: open,
+            open,
         };
         let first = file.append(RoaringTreemap::from_iter([1_u64, 5])).unwrap();
         let second = file.append(RoaringTreemap::from_iter([7_u64, 1 << 33])).unwrap();
