@@ -236,7 +236,8 @@ mod tests {
         let layout = FileLayout::data(&rows(0, 1).schema(), &[], &HashMap::new(), None).unwrap();
         let layout = Arc::new(layout);
         let store = InMemory::new();
-        let files = StatementFiles::new(Arc::new(store.clone()) as Arc<dyn ObjectStore>, Uuid::new_v4());
+        let shared: Arc<dyn ObjectStore> = Arc::new(store.clone());
+        let files = StatementFiles::new(shared, Uuid::new_v4());
         for counts in [vec![1], vec![5000, 1, 8000], vec![8192; 3]] {
             let batches: Vec<RecordBatch> = (0..).zip(&counts).map(|(i, n)| rows(i * 40_000, *n)).collect();
             let mut writer = RollingWriter::new(Arc::clone(&layout), Arc::clone(&files), HashMap::new());
