@@ -202,10 +202,7 @@ impl<'a> Scd2<'a> {
                 false => landing.clone(),
             },
             landing,
-            source: match self.carries_source() {
-                true => (0..self.source.names().len()).map(source_helper).collect(),
-                false => Vec::new(),
-            },
+            source: (0..self.carried_source().len()).map(source_helper).collect(),
             old: match self.table.change_data_feed() {
                 true => (0..self.columns.schema.fields().len()).map(old_helper).collect(),
                 false => Vec::new(),
@@ -235,10 +232,13 @@ impl<'a> Scd2<'a> {
         }
     }
 
-    /// Whether source rows are wanted as they came, beside what becomes of them: to tell rows of one time that are equal in all
-    /// columns, and for `RETURNING`.
-    pub fn carries_source(&self) -> bool {
-        self.load.common.sequence.is_none() || !self.load.returning.is_empty()
+    /// The source's columns, if its rows are wanted as they came, beside what becomes of them: to tell rows of one time that
+    /// are equal in all columns, and for `RETURNING`.
+    pub fn carried_source(&self) -> Vec<String> {
+        match self.load.common.sequence.is_none() || !self.load.returning.is_empty() {
+            true => self.source.names(),
+            false => Vec::new(),
+        }
     }
 
     /// The final value of a table column.

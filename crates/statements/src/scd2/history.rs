@@ -239,11 +239,7 @@ impl History<'_> {
                 exprs.push(bare(&old_helper(i)));
             }
         }
-        let carried = match scd2.carries_source() {
-            true => scd2.source.names(),
-            false => Vec::new(),
-        };
-        for (i, name) in carried.into_iter().enumerate() {
+        for (i, name) in scd2.carried_source().into_iter().enumerate() {
             exprs.push(bare(&source_helper(i)).alias_qualified(Some(scd2.source.alias.clone()), name));
         }
         exprs.extend([internal::ACTION, internal::FILE, internal::ROW].map(bare));

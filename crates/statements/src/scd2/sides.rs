@@ -65,11 +65,8 @@ impl Scd2<'_> {
                 sides.push(side(name, event, stored));
             }
         }
-        let carried = match self.carries_source() {
-            true => self.source.plan.schema().fields().as_ref(),
-            false => &[],
-        };
-        for (i, field) in carried.iter().enumerate() {
+        let carried = self.carried_source().len();
+        for (i, field) in self.source.plan.schema().fields().iter().enumerate().take(carried) {
             let cast = self.columns.target_type(field.name());
             let null = null_of(cast.unwrap_or_else(|| field.data_type()))?;
             sides.push(side(&source_helper(i), source_column(&self.source, field.name()), null));

@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use delta_kernel::Engine;
+use deltalake::DeltaResult;
 use deltalake::kernel::transaction::TransactionError;
 use deltalake::logstore::{CommitOrBytes, LogStore, LogStoreConfig, LogStoreRef, ObjectStoreRef};
-use deltalake::{DeltaResult, DeltaTableError};
+use object_store::path::Path;
+use url::Url;
 use uuid::Uuid;
 
 /// Whether a log entry of a statement has been sent.
@@ -71,7 +74,7 @@ impl LogStore for TellingLogStore {
             .await
     }
 
-    async fn get_latest_version(&self, start_version: u64) -> Result<u64, DeltaTableError> {
+    async fn get_latest_version(&self, start_version: u64) -> DeltaResult<u64> {
         self.inner.get_latest_version(start_version).await
     }
 
@@ -85,5 +88,31 @@ impl LogStore for TellingLogStore {
 
     fn config(&self) -> &LogStoreConfig {
         self.inner.config()
+    }
+
+    // The trait has its own words for what follows, but a store may have others.
+
+    fn engine(&self, operation_id: Option<Uuid>) -> Arc<dyn Engine> {
+        self.inner.engine(operation_id)
+    }
+
+    fn to_uri(&self, location: &Path) -> String {
+        self.inner.to_uri(location)
+    }
+
+    fn root_url(&self) -> &Url {
+        self.inner.root_url()
+    }
+
+    fn log_path(&self) -> &Path {
+        self.inner.log_path()
+    }
+
+    fn transaction_url(&self, operation_id: Option<Uuid>) -> DeltaResult<Url> {
+        self.inner.transaction_url(operation_id)
+    }
+
+    async fn is_delta_table_location(&self) -> DeltaResult<bool> {
+        self.inner.is_delta_table_location().await
     }
 }

@@ -173,7 +173,7 @@ impl ExecutionPlan for LoadCommitExec {
 struct Discarding {
     job: Arc<LoadJob>,
     armed: bool,
-    /// The log may refer to the files, or come to do so while nobody looks.
+    /// Once it is sent, nobody can tell whether the log refers to the files.
     entry: EntrySent,
 }
 
