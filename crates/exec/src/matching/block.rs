@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
-use datafusion::arrow::compute::{BatchCoalescer, interleave, take};
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 
 use super::Keep;
 use super::build::Built;
-use super::table::index;
+use super::gather::own_rows;
 
 /// Rows of a block of a large source.
 const MOST_ROWS: usize = 128 * 1024;
@@ -88,16 +88,21 @@ fn pairs(
 ) -> Result<Vec<RecordBatch>> {
     let stored = of_size(stored, batch_size)?;
     let width = schema.fields().len() - stored.first().map_or(0, RecordBatch::num_columns);
-    let gathered = Gathered::new(source, sources, width)?;
-    let mut start = 0;
-    let mut pairs = Vec::with_capacity(stored.len());
-    for stored in stored {
-        let mut columns = gathered.columns(start, stored.num_rows())?;
-        columns.extend_from_slice(stored.columns());
-        start += stored.num_rows();
-        pairs.push(RecordBatch::try_new(Arc::clone(schema), columns)?);
+    let gather = source.gather(sources);
+    let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::with_capacity(schema.fields().len()); stored.len()];
+    for column in 0..width {
+        let gathered = gather.column(column)?;
+        let mut start = 0;
+        for (columns, stored) in columns.iter_mut().zip(&stored) {
+            columns.push(own_rows(&gathered, start, stored.num_rows())?);
+            start += stored.num_rows();
+        }
     }
-    Ok(pairs)
+    let pair = |(mut columns, stored): (Vec<ArrayRef>, RecordBatch)| {
+        columns.extend_from_slice(stored.columns());
+        Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+    };
+    columns.into_iter().zip(stored).map(pair).collect()
 }
 
 fn of_size(batches: Vec<RecordBatch>, batch_size: usize) -> Result<Vec<RecordBatch>> {
@@ -110,40 +115,4 @@ fn of_size(batches: Vec<RecordBatch>, batch_size: usize) -> Result<Vec<RecordBat
     }
     coalescer.finish_buffered_batch()?;
     Ok(std::iter::from_fn(|| coalescer.next_completed_batch()).collect())
-}
-
-/// The source's rows of a block, gathered in the source's order.
-struct Gathered {
-    columns: Vec<ArrayRef>,
-    /// Where in them each row of the block is.
-    places: UInt32Array,
-}
-
-impl Gathered {
-    fn new(source: &Built, rows: &[u32], width: usize) -> Result<Self> {
-        let mut sorted: Vec<(u32, u32)> = (0..).zip(rows).map(|(at, row)| (*row, at)).collect();
-        sorted.sort_unstable();
-        let from: Vec<(usize, usize)> = sorted.iter().map(|(row, _)| source.place(*row)).collect();
-        let mut places = vec![0; rows.len()];
-        for (place, (_, at)) in (0..).zip(&sorted) {
-            if let Some(slot) = places.get_mut(index(*at)) {
-                *slot = place;
-            }
-        }
-        let gather = |column: usize| {
-            let parts: Vec<&dyn Array> = source.batches.iter().map(|b| b.column(column).as_ref()).collect();
-            interleave(&parts, &from)
-        };
-        Ok(Self {
-            columns: (0..width).map(gather).collect::<std::result::Result<_, _>>()?,
-            places: UInt32Array::from(places),
-        })
-    }
-
-    /// `count` rows of the block in its own order.
-    fn columns(&self, start: usize, count: usize) -> Result<Vec<ArrayRef>> {
-        let places = self.places.slice(start, count);
-        let taken = self.columns.iter().map(|column| take(column, &places, None));
-        Ok(taken.collect::<std::result::Result<_, _>>()?)
-    }
 }

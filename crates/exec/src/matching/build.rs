@@ -15,6 +15,7 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
+use super::gather::Gather;
 use super::index::KeyTable;
 use super::prints::PRINT;
 use super::settle::Compared;
@@ -22,9 +23,6 @@ use super::table::index;
 
 /// Fewer rows are not worth several threads.
 const WORTH_SHARDS: usize = 32 * 1024;
-
-/// Every so many rows it is noted which batch they are in.
-const STRIDE: usize = 4096;
 
 /// The source of one execution.
 pub(super) struct Built {
@@ -34,8 +32,6 @@ pub(super) struct Built {
     prints: Vec<u128>,
     /// The number of the first row of each batch, and at the end that of all rows.
     starts: Vec<usize>,
-    /// The batch of every [`STRIDE`]th row.
-    strides: Vec<usize>,
     pub(super) table: Arc<KeyTable>,
     /// A bit for each row that has met a stored row.
     matched: Vec<AtomicU64>,
@@ -70,7 +66,6 @@ impl Built {
         Ok(Self {
             table: Arc::new(table),
             matched: (0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-            strides: strides(&starts),
             batches,
             prints,
             starts,
@@ -92,17 +87,9 @@ impl Built {
         self.table.repeats()
     }
 
-    /// Batch and row of row number `row`.
-    pub(super) fn place(&self, row: u32) -> (usize, usize) {
-        let row = index(row);
-        let low = self.strides.get(row / STRIDE).copied().unwrap_or(0);
-        let high = self
-            .strides
-            .get(row / STRIDE + 1)
-            .map_or(self.starts.len(), |last| last + 1);
-        let starts = self.starts.get(low..high).unwrap_or_default();
-        let batch = low + starts.partition_point(|start| *start <= row).saturating_sub(1);
-        (batch, row - self.starts.get(batch).copied().unwrap_or(0))
+    /// Rows by their numbers, in any order.
+    pub(super) fn gather(&self, rows: &[u32]) -> Gather<'_> {
+        Gather::new(&self.batches, &self.starts, rows)
     }
 
     /// The fingerprint of row number `row`.
@@ -219,13 +206,6 @@ fn starts(batches: &[RecordBatch]) -> Result<Vec<usize>> {
         Ok(_) => Ok(starts),
         Err(_) => Err(too_much("rows", next)),
     }
-}
-
-/// The batch of every [`STRIDE`]th row, from where the batch of a row is found in a step or two.
-fn strides(starts: &[usize]) -> Vec<usize> {
-    let rows = starts.last().copied().unwrap_or(0);
-    let batch_of = |row| starts.partition_point(|start| *start <= row).saturating_sub(1);
-    (0..rows).step_by(STRIDE).map(batch_of).collect()
 }
 
 /// What a plan that sorts can do.

@@ -1,7 +1,7 @@
 //! Values that no fingerprint knows, beside those of source rows: lists, structs and maps.
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
-use datafusion::arrow::compute::{interleave, take};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::take;
 use datafusion::common::Result;
 
 use super::build::Built;
@@ -24,13 +24,8 @@ pub(super) fn retain_equal(
     let row = |couple: &Couple| u32::try_from(couple.stored).ok();
     let rows: UInt32Array = couples.iter().map(row).collect();
     let old: ArrayRef = take(stored.column(column), &rows, None)?;
-    let parts: Vec<&dyn Array> = built
-        .batches
-        .iter()
-        .map(|batch| batch.column(column).as_ref())
-        .collect();
-    let places: Vec<(usize, usize)> = couples.iter().map(|couple| built.place(couple.source)).collect();
-    let new: ArrayRef = interleave(&parts, &places)?;
+    let sources: Vec<u32> = couples.iter().map(|couple| couple.source).collect();
+    let new = built.gather(&sources).column(column)?;
     let differs = distinct(&old, &new)?;
     let mut differs = differs.values().iter();
     couples.retain(|_| differs.next() == Some(false));

@@ -16,6 +16,7 @@ mod build;
 mod equal;
 mod exec;
 mod filter;
+mod gather;
 mod index;
 mod keys;
 mod output;
