@@ -19,7 +19,7 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions,
 };
 use futures::future::{BoxFuture, Shared};
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 
 use super::open::{Layout, OpenVersions};
 use super::place::place;
@@ -45,12 +45,31 @@ pub struct SkipUnchangedExec {
 /// Held by a partition while it works: the last to end lets the open versions go.
 struct Busy {
     known: Arc<Known>,
-    busy: Arc<AtomicUsize>,
+    /// `None`: it has ended.
+    busy: Option<Arc<AtomicUsize>>,
+}
+
+impl Busy {
+    /// Whether no partition is at work after this one.
+    fn is_last(&mut self) -> bool {
+        let busy = self.busy.take();
+        busy.is_some_and(|busy| busy.fetch_sub(1, Ordering::AcqRel) == 1)
+    }
+
+    /// All rows of the partition have come.
+    fn end(mut self) -> Result<()> {
+        if !self.is_last() {
+            return Ok(());
+        }
+        let checked = self.known.check();
+        self.known.set(None);
+        checked
+    }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        if self.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.is_last() {
             self.known.set(None);
         }
     }
@@ -89,8 +108,9 @@ impl SkipUnchangedExec {
         let start = || {
             let (stored, known) = (Arc::clone(&self.stored), Arc::clone(&self.known));
             let (layout, context) = (self.layout, Arc::clone(context));
+            let threads = self.source.output_partitioning().partition_count();
             let read = async move {
-                let versions = OpenVersions::read(&stored, layout, &context).await?;
+                let versions = OpenVersions::read(&stored, layout, threads, &context).await?;
                 known.set(versions.map(Arc::new));
                 Ok(())
             };
@@ -184,15 +204,12 @@ impl ExecutionPlan for SkipUnchangedExec {
         let (source, tells, placed) = (Arc::clone(&self.source), Arc::clone(&self.tells), self.placed);
         let busy = Busy {
             known: Arc::clone(&self.known),
-            busy: Arc::clone(&self.busy),
+            busy: Some(Arc::clone(&self.busy)),
         };
         let telling = async move {
             reading.await.map_err(DataFusionError::Shared)?;
             let rows = source.execute(partition, context)?;
-            Ok::<_, DataFusionError>(rows.map(move |batch| match placed {
-                true => batch.map_err(|error| busy.known.cause_of(error)),
-                false => batch.and_then(|batch| only_telling(&tells, &batch)),
-            }))
+            Ok::<_, DataFusionError>(telling(rows, tells, placed, busy))
         };
         let rows = telling.into_stream().try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
@@ -212,6 +229,27 @@ impl ExecutionPlan for SkipUnchangedExec {
             None => Statistics::new_unknown(&self.schema()),
         }))
     }
+}
+
+/// The rows that tell something, and at the end of the last partition's whether each could be judged alone.
+fn telling(
+    rows: SendableRecordBatchStream,
+    tells: Arc<Tells>,
+    placed: bool,
+    busy: Busy,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    stream::unfold(Some((rows, busy)), move |state| {
+        let tells = Arc::clone(&tells);
+        async move {
+            let (mut rows, busy) = state?;
+            let batch = match (rows.next().await, placed) {
+                (Some(batch), true) => batch.map_err(|error| busy.known.cause_of(error)),
+                (Some(batch), false) => batch.and_then(|batch| only_telling(&tells, &batch)),
+                (None, _) => return busy.end().err().map(|error| (Err(error), None)),
+            };
+            Some((batch, Some((rows, busy))))
+        }
+    })
 }
 
 fn only_telling(tells: &Tells, batch: &RecordBatch) -> Result<RecordBatch> {

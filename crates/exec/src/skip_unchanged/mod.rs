@@ -17,6 +17,7 @@
 //! an error, after which the statement is planned without this operator.
 
 mod exec;
+mod met;
 mod open;
 mod place;
 mod tells;

@@ -1,9 +1,8 @@
 //! The open versions of a table, as far as source rows are compared with them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use alluvium_core::{LoadError, SqlState};
+use alluvium_core::LoadError;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
 use datafusion::arrow::compute::filter;
 use datafusion::arrow::datatypes::Int64Type;
@@ -14,14 +13,8 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
+use super::met::Met;
 use crate::matching::{Found, KeyTable, Printer, in_one_column};
-
-/// A source row of this version's key has come.
-const MET: u64 = 1;
-/// It was left out.
-const SKIPPED: u64 = 2;
-/// Versions in a word of states.
-const IN_WORD: usize = 32;
 
 /// What the columns of either side are: keys, compared columns, a time if rows have one. Stored rows have a flag
 /// after them.
@@ -50,8 +43,7 @@ pub(super) struct OpenVersions {
     printer: Arc<Printer>,
     table: KeyTable,
     versions: Versions,
-    /// Two bits for each version, see [`MET`] and [`SKIPPED`].
-    states: Vec<AtomicU64>,
+    met: Met,
     _held: Vec<MemoryReservation>,
 }
 
@@ -67,23 +59,30 @@ struct Version {
 /// The versions of all partitions, one after the other, where they were read: there are many, and a copy takes long.
 struct Versions {
     parts: Vec<Vec<Version>>,
+    /// The number of the first version of each part.
+    starts: Vec<usize>,
 }
 
 impl Versions {
+    fn new(parts: Vec<Vec<Version>>) -> Self {
+        let lengths = parts.iter().map(Vec::len);
+        let starts = lengths.scan(0, |next, length| Some(std::mem::replace(next, *next + length)));
+        Self {
+            starts: starts.collect(),
+            parts,
+        }
+    }
+
     fn len(&self) -> usize {
         self.parts.iter().map(Vec::len).sum()
     }
 
     #[inline]
-    fn get(&self, version: u32) -> Option<Version> {
-        let mut at = index(version);
-        for part in &self.parts {
-            match part.get(at) {
-                Some(version) => return Some(*version),
-                None => at -= part.len(),
-            }
-        }
-        None
+    fn get(&self, version: usize) -> Option<Version> {
+        // Counted, for which part it is in cannot be guessed.
+        let parts = self.starts.iter().map(|start| usize::from(*start <= version));
+        let part = parts.sum::<usize>().checked_sub(1)?;
+        self.parts.get(part)?.get(version - self.starts.get(part)?).copied()
     }
 }
 
@@ -95,13 +94,14 @@ struct Part {
 }
 
 impl OpenVersions {
-    /// Reads them. `None`: there is not enough memory for them.
+    /// Reads them, to be asked by so many threads. `None`: there is not enough memory for them.
     pub(super) async fn read(
         stored: &Arc<dyn ExecutionPlan>,
         layout: Layout,
+        threads_of_source: usize,
         context: &Arc<TaskContext>,
     ) -> Result<Option<Self>> {
-        match Self::held(stored, layout, context).await {
+        match Self::held(stored, layout, threads_of_source, context).await {
             Ok(held) => Ok(Some(held)),
             Err(e) if matches!(e.find_root(), DataFusionError::ResourcesExhausted(_)) => {
                 tracing::debug!("the open versions do not fit into memory: all source rows are compared in full");
@@ -111,7 +111,12 @@ impl OpenVersions {
         }
     }
 
-    async fn held(stored: &Arc<dyn ExecutionPlan>, layout: Layout, context: &Arc<TaskContext>) -> Result<Self> {
+    async fn held(
+        stored: &Arc<dyn ExecutionPlan>,
+        layout: Layout,
+        threads_of_source: usize,
+        context: &Arc<TaskContext>,
+    ) -> Result<Self> {
         let printer = Arc::new(layout.printer());
         let mut tasks = JoinSet::new();
         for partition in 0..stored.output_partitioning().partition_count() {
@@ -128,9 +133,8 @@ impl OpenVersions {
             parts.push(part.versions);
             held.push(part.room);
         }
-        let versions = Versions { parts };
-        let words = versions.len().div_ceil(IN_WORD);
-        room.try_grow(words * size_of::<u64>())?;
+        let versions = Versions::new(parts);
+        let notes = MemoryConsumer::new("SkipUnchangedExec notes").register(context.memory_pool());
         let keys = joined(keys, stored, layout)?;
         let threads = context.session_config().target_partitions();
         let table = KeyTable::build(keys, threads, layout.nulls_equal, room).await?;
@@ -138,7 +142,7 @@ impl OpenVersions {
             layout,
             printer,
             table,
-            states: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            met: Met::new(versions.len(), threads_of_source, notes)?,
             versions,
             _held: held,
         })
@@ -159,13 +163,24 @@ impl OpenVersions {
         })?;
         let same = self.same(columns, &found)?;
         let mut telling = vec![true; rows];
+        let mut notes = self.met.take()?;
         let rows = found.iter().zip(same).zip(&mut telling);
         for ((found, same), telling) in rows {
             if let Found::One(version) = *found {
-                *telling = !self.skips(version, same)?;
+                *telling = !notes.skips(index(version), same)?;
             }
         }
+        self.met.put_back(notes);
         Ok(telling.into())
+    }
+
+    /// To be asked when all source rows have been looked at.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::telling`], for rows that different threads have looked at.
+    pub(super) fn check(&self) -> Result<()> {
+        self.met.check()
     }
 
     /// Which rows agree with the only version they have found.
@@ -177,7 +192,7 @@ impl OpenVersions {
         let (rows, versions): (Vec<usize>, Vec<u32>) = found.iter().enumerate().filter_map(only).unzip();
         let ours = self.printer.of_stored(columns, &rows)?;
         // All are fetched before any is compared: they are far apart, and the processor waits for several at once.
-        let theirs: Vec<Option<Version>> = versions.iter().map(|v| self.versions.get(*v)).collect();
+        let theirs: Vec<Option<Version>> = versions.iter().map(|v| self.versions.get(index(*v))).collect();
         let times = self.times_of(columns)?;
         let mut same = vec![false; found.len()];
         for ((at, ours), theirs) in rows.into_iter().zip(ours).zip(theirs) {
@@ -194,22 +209,6 @@ impl OpenVersions {
             return Ok(None);
         }
         times(columns.last()).map(Some)
-    }
-
-    /// Notes that a row of this version's key has come; whether it is left out.
-    fn skips(&self, version: u32, same: bool) -> Result<bool> {
-        let (word, shift) = (index(version) / IN_WORD, 2 * (index(version) % IN_WORD));
-        let bits = if same { MET | SKIPPED } else { MET };
-        let word = self
-            .states
-            .get(word)
-            .map(|word| word.fetch_or(bits << shift, Ordering::Relaxed));
-        match word.unwrap_or(0) >> shift & (MET | SKIPPED) {
-            0 => Ok(same),
-            // The first one went through, so that what follows will see all of them.
-            MET => Ok(false),
-            _ => Err(comes_again()),
-        }
     }
 }
 
@@ -267,17 +266,6 @@ fn joined(parts: Vec<Vec<ArrayRef>>, stored: &Arc<dyn ExecutionPlan>, layout: La
         in_one_column(&parts, schema.field(place).data_type())
     };
     (0..layout.keys).map(column).collect()
-}
-
-/// Answered by planning the statement anew, with operators that hold no rows back.
-fn comes_again() -> DataFusionError {
-    LoadError::new(
-        SqlState::OutOfMemory,
-        "a key of the source comes again after a row of it was left out as unchanged",
-    )
-    .detail("Its rows have to be put in order, which this plan cannot do.")
-    .hint("Leave out OPTIONS ('merge.compare' 'tracked').")
-    .into()
 }
 
 fn times(column: Option<&ArrayRef>) -> Result<&Int64Array> {

@@ -48,6 +48,11 @@ impl Known {
         cause.unwrap_or(error)
     }
 
+    /// See [`OpenVersions::check`].
+    pub(super) fn check(&self) -> Result<()> {
+        self.versions().map_or(Ok(()), |versions| versions.check())
+    }
+
     fn versions(&self) -> Option<Arc<OpenVersions>> {
         self.versions.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

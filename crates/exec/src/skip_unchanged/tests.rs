@@ -174,6 +174,30 @@ async fn a_key_that_comes_again_is_let_through_or_has_the_statement_planned_anew
     }
 }
 
+/// Each partition knows of its own rows alone, until all have ended.
+#[tokio::test]
+async fn a_key_that_comes_in_two_partitions_is_noticed_at_the_end() {
+    let session = session(2, 8);
+    let changed = (Some(1), Some("changed"), Some(11));
+    for (first, second, goes) in [
+        (changed, changed, true),
+        (SOURCE[0], SOURCE[0], false),
+        (SOURCE[0], changed, false),
+        (changed, SOURCE[0], false),
+    ] {
+        let plan = skipping(
+            source(&[first, second, SOURCE[1]], 2, 1),
+            stored(&STORED, 8),
+            true,
+            false,
+        );
+        match run(&session, plan).await {
+            Ok(rows) => assert!(goes && rows.iter().map(|b| b.num_rows()).sum::<usize>() == 3),
+            Err(error) => assert!(!goes && error.code() == "53200", "{error}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn without_memory_everything_goes_on() {
     let lines: Vec<Line> = (0..5_000).map(|k| (Some(k), Some("same"), Some(9))).collect();

@@ -8,6 +8,7 @@ use datafusion::parquet::column::page::Page;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::kind::Kind;
+use super::recent::{Recent, Short};
 use super::values::{Texts, put_text};
 
 /// A dictionary that has become larger than this helps nobody: the chunk is better encoded from the start.
@@ -20,6 +21,7 @@ pub(super) struct Dictionary {
     /// As a page holds them.
     bytes: Vec<u8>,
     places: Vec<Range<usize>>,
+    recent: Recent,
     /// Made when it is first asked for.
     known: Option<HashTable<u32>>,
     hasher: DefaultHashBuilder,
@@ -36,6 +38,7 @@ impl Dictionary {
             kind,
             bytes: Vec::new(),
             places: Vec::new(),
+            recent: Recent::default(),
             known: None,
             hasher: DefaultHashBuilder::default(),
             stored: 0,
@@ -46,7 +49,7 @@ impl Dictionary {
     /// Bytes held in memory.
     pub(super) fn memory(&self) -> usize {
         let known = self.known.as_ref().map_or(0, HashTable::capacity);
-        self.bytes.capacity() + size_of::<Range<usize>>() * self.places.capacity() + 5 * known
+        self.bytes.capacity() + size_of::<Range<usize>>() * self.places.capacity() + 5 * known + self.recent.memory()
     }
 
     /// `None`: it is stored in another way.
@@ -79,6 +82,7 @@ impl Dictionary {
             kind,
             bytes: buf.to_vec(),
             places,
+            recent: Recent::default(),
             known: None,
             hasher: DefaultHashBuilder::default(),
             stored: buf.len(),
@@ -113,6 +117,18 @@ impl Dictionary {
 
     /// The place of `value`, which is added if need be. `None`: there is no room.
     pub(super) fn place_of(&mut self, value: &[u8]) -> Option<u32> {
+        let Some(short) = Short::of(value) else {
+            return self.find_or_add(value);
+        };
+        if let Some(place) = self.recent.place_of(short) {
+            return Some(place);
+        }
+        let place = self.find_or_add(value)?;
+        self.recent.remember(short, place);
+        Some(place)
+    }
+
+    fn find_or_add(&mut self, value: &[u8]) -> Option<u32> {
         let Self {
             bytes, places, hasher, ..
         } = self;

@@ -219,8 +219,11 @@ impl ColumnEncoder {
         self.end_page(scratch)?;
         let mut bytes = self.dictionary_page()?;
         let data_offset = position(bytes.len())?;
-        let pages = std::mem::replace(&mut self.out, TrackedWrite::new(Vec::new()));
-        bytes.extend_from_slice(&pages.into_inner()?);
+        let pages = std::mem::replace(&mut self.out, TrackedWrite::new(Vec::new())).into_inner()?;
+        match bytes.is_empty() {
+            true => bytes = pages,
+            false => bytes.extend_from_slice(&pages),
+        }
         let locations = self.pages.iter().map(|page| PageLocation {
             offset: page.location.offset + data_offset,
             ..page.location

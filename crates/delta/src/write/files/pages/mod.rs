@@ -25,6 +25,7 @@ mod input;
 mod kind;
 mod packed;
 mod page;
+mod recent;
 #[cfg(test)]
 mod tests;
 mod values;
