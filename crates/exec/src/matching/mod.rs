@@ -19,6 +19,7 @@ mod filter;
 mod gather;
 mod index;
 mod keys;
+mod near;
 mod output;
 mod prime;
 mod prints;

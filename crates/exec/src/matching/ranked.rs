@@ -7,12 +7,18 @@ use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::Result;
 use hashbrown::HashMap;
 
+use super::near::Span;
+
 /// A range may be so many times wider than there are keys: then its bits take about what a hash table would.
 const WIDEST: u64 = 64;
 /// A range that takes this many bits is never too wide.
 const ALWAYS: u64 = 1 << 25;
 /// No row.
 const NONE: u32 = u32::MAX;
+/// A table of more keys is in no cache.
+const LARGE: usize = 1 << 18;
+/// So many rows are sorted out together.
+const STEP: usize = 64 * 1024;
 
 /// The rows of keys that lie in one range.
 #[derive(Debug, Default)]
@@ -59,6 +65,11 @@ impl Range {
             width: width.min(self.width - start),
         };
         starts.map(part).collect()
+    }
+
+    fn span(self) -> Span {
+        let Self { low, width } = self;
+        Span { low, width }
     }
 
     fn words(self) -> usize {
@@ -171,6 +182,13 @@ impl Ranked {
         self.bits.get(place).is_some_and(|word| word & bit != 0)
     }
 
+    /// An order of `keys` in which they are found faster, without those that are not here. `None`: that of `keys`.
+    pub(super) fn grouped(&self, keys: &[i64]) -> Option<Vec<u32>> {
+        let width = u64::try_from(self.bits.len()).unwrap_or(u64::MAX).saturating_mul(64);
+        let span = Span { low: self.low, width };
+        (self.rows.len() > LARGE).then(|| span.grouped(keys)).flatten()
+    }
+
     /// Calls `found` with every row of this key.
     #[inline]
     pub(super) fn look_up(&self, key: i64, mut found: impl FnMut(u32)) {
@@ -190,26 +208,31 @@ impl Ranked {
     }
 }
 
-/// Calls `found` with the row and the key of those of `keys` that lie in `range`, in their order. With a part of the range
-/// no guess of the processor would be right, so that some rows are sorted out first, without one.
+/// Calls `found` with the row and the key of those of `keys` that lie in `range`; rows of one key come in their order.
 fn each_inside(keys: &Int64Array, range: Range, mut found: impl FnMut(usize, i64)) {
-    const STEP: usize = 1024;
-    let mut inside = [0; STEP];
     for (step, part) in keys.values().chunks(STEP).enumerate() {
-        let mut count = 0;
-        for (at, key) in part.iter().enumerate() {
-            if let Some(next) = inside.get_mut(count) {
-                *next = at;
-            }
-            count += usize::from(key.wrapping_sub(range.low).cast_unsigned() < range.width);
-        }
-        for at in inside.iter().take(count) {
+        let rows = range.span().grouped(part).unwrap_or_else(|| inside(part, range));
+        for at in rows.into_iter().map(super::table::index) {
             let row = step * STEP + at;
-            if let Some(key) = part.get(*at).filter(|_| keys.is_valid(row)) {
+            if let Some(key) = part.get(at).filter(|_| keys.is_valid(row)) {
                 found(row, *key);
             }
         }
     }
+}
+
+/// The rows of keys that lie in `range`, found without a guess: of a part of the range no guess would be right.
+fn inside(keys: &[i64], range: Range) -> Vec<u32> {
+    let mut inside = vec![0; keys.len()];
+    let mut count = 0;
+    for (row, key) in (0..).zip(keys) {
+        if let Some(next) = inside.get_mut(count) {
+            *next = row;
+        }
+        count += usize::from(key.wrapping_sub(range.low).cast_unsigned() < range.width);
+    }
+    inside.truncate(count);
+    inside
 }
 
 #[cfg(test)]
@@ -258,21 +281,22 @@ mod tests {
 
     #[test]
     fn many_rows_are_sorted_out_in_their_order() {
-        for rows in [1023, 1024, 1025, 5000] {
+        let step = i64::try_from(STEP).unwrap();
+        for rows in [1023, 20_000, step, step + 1, 2 * step + 20_000] {
             let keys: Vec<Option<i64>> = (0..rows)
                 .map(|row| (row % 11 != 0).then_some(row * 7919 % 3000))
                 .collect();
+            let mut of_keys = vec![Vec::new(); 3000];
+            for (row, key) in (0_u32..).zip(&keys) {
+                if let Some(key) = key {
+                    of_keys[usize::try_from(*key).unwrap()].insert(0, row);
+                }
+            }
             for parts in [1, 2, 5] {
                 let table = table_of_parts(&keys, parts).unwrap();
-                for key in 0..3000 {
-                    let of_key = (0_u32..)
-                        .zip(&keys)
-                        .filter(|(_, k)| **k == Some(key))
-                        .map(|(row, _)| row);
-                    let mut expected: Vec<u32> = of_key.collect();
-                    expected.reverse();
+                for (key, expected) in (0..).zip(&of_keys) {
                     assert_eq!(
-                        self::rows(&table, key),
+                        &self::rows(&table, key),
                         expected,
                         "key {key} of {rows} in {parts} parts"
                     );

@@ -1,12 +1,10 @@
 //! The operator.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use alluvium_core::LoadError;
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::filter_record_batch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -19,10 +17,11 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions,
 };
 use futures::future::{BoxFuture, Shared};
-use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, TryStreamExt};
 
 use super::open::{Layout, OpenVersions};
 use super::place::place;
+use super::stream::{Busy, Telling};
 use super::tells::{Known, Tells};
 
 /// Done when the open versions are known.
@@ -40,39 +39,6 @@ pub struct SkipUnchangedExec {
     reading: Mutex<Option<Reading>>,
     /// How many partitions have not ended.
     busy: Arc<AtomicUsize>,
-}
-
-/// Held by a partition while it works: the last to end lets the open versions go.
-struct Busy {
-    known: Arc<Known>,
-    /// `None`: it has ended.
-    busy: Option<Arc<AtomicUsize>>,
-}
-
-impl Busy {
-    /// Whether no partition is at work after this one.
-    fn is_last(&mut self) -> bool {
-        let busy = self.busy.take();
-        busy.is_some_and(|busy| busy.fetch_sub(1, Ordering::AcqRel) == 1)
-    }
-
-    /// All rows of the partition have come.
-    fn end(mut self) -> Result<()> {
-        if !self.is_last() {
-            return Ok(());
-        }
-        let checked = self.known.check();
-        self.known.set(None);
-        checked
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        if self.is_last() {
-            self.known.set(None);
-        }
-    }
 }
 
 impl SkipUnchangedExec {
@@ -201,15 +167,14 @@ impl ExecutionPlan for SkipUnchangedExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let reading = self.reading(&context);
-        let (source, tells, placed) = (Arc::clone(&self.source), Arc::clone(&self.tells), self.placed);
-        let busy = Busy {
-            known: Arc::clone(&self.known),
-            busy: Some(Arc::clone(&self.busy)),
-        };
+        let source = Arc::clone(&self.source);
+        let tells = (!self.placed).then(|| Arc::clone(&self.tells));
+        let busy = Busy::new(&self.known, &self.busy);
         let telling = async move {
             reading.await.map_err(DataFusionError::Shared)?;
+            let batch_size = context.session_config().batch_size();
             let rows = source.execute(partition, context)?;
-            Ok::<_, DataFusionError>(telling(rows, tells, placed, busy))
+            Ok::<_, DataFusionError>(Telling::new(rows, tells, busy, batch_size).into_stream())
         };
         let rows = telling.into_stream().try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
@@ -229,29 +194,4 @@ impl ExecutionPlan for SkipUnchangedExec {
             None => Statistics::new_unknown(&self.schema()),
         }))
     }
-}
-
-/// The rows that tell something, and at the end of the last partition's whether each could be judged alone.
-fn telling(
-    rows: SendableRecordBatchStream,
-    tells: Arc<Tells>,
-    placed: bool,
-    busy: Busy,
-) -> impl Stream<Item = Result<RecordBatch>> + Send {
-    stream::unfold(Some((rows, busy)), move |state| {
-        let tells = Arc::clone(&tells);
-        async move {
-            let (mut rows, busy) = state?;
-            let batch = match (rows.next().await, placed) {
-                (Some(batch), true) => batch.map_err(|error| busy.known.cause_of(error)),
-                (Some(batch), false) => batch.and_then(|batch| only_telling(&tells, &batch)),
-                (None, _) => return busy.end().err().map(|error| (Err(error), None)),
-            };
-            Some((batch, Some((rows, busy))))
-        }
-    })
-}
-
-fn only_telling(tells: &Tells, batch: &RecordBatch) -> Result<RecordBatch> {
-    Ok(filter_record_batch(batch, &tells.telling(batch)?)?)
 }

@@ -20,6 +20,7 @@ mod exec;
 mod met;
 mod open;
 mod place;
+mod stream;
 mod tells;
 #[cfg(test)]
 mod tests;

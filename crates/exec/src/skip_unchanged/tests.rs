@@ -1,7 +1,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use datafusion::arrow::array::BooleanArray;
+use datafusion::arrow::array::{AsArray, BooleanArray};
+use datafusion::arrow::datatypes::Int64Type;
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::physical_plan::displayable;
@@ -174,17 +175,13 @@ async fn a_key_that_comes_again_is_let_through_or_has_the_statement_planned_anew
     }
 }
 
-/// Each partition knows of its own rows alone, until all have ended.
+/// What one partition has left out the other may only hear of at the end: all rows go through, or it is an error.
 #[tokio::test]
 async fn a_key_that_comes_in_two_partitions_is_noticed_at_the_end() {
     let session = session(2, 8);
     let changed = (Some(1), Some("changed"), Some(11));
-    for (first, second, goes) in [
-        (changed, changed, true),
-        (SOURCE[0], SOURCE[0], false),
-        (SOURCE[0], changed, false),
-        (changed, SOURCE[0], false),
-    ] {
+    let same = SOURCE[0];
+    for (first, second) in [(changed, changed), (same, same), (same, changed), (changed, same)] {
         let plan = skipping(
             source(&[first, second, SOURCE[1]], 2, 1),
             stored(&STORED, 8),
@@ -192,9 +189,39 @@ async fn a_key_that_comes_in_two_partitions_is_noticed_at_the_end() {
             false,
         );
         match run(&session, plan).await {
-            Ok(rows) => assert!(goes && rows.iter().map(|b| b.num_rows()).sum::<usize>() == 3),
-            Err(error) => assert!(!goes && error.code() == "53200", "{error}"),
+            Ok(rows) => {
+                assert!((first, second) != (same, same));
+                assert_eq!(rows.iter().map(|b| b.num_rows()).sum::<usize>(), 3);
+            }
+            Err(error) => {
+                assert!((first, second) != (changed, changed));
+                assert_eq!(error.code(), "53200", "{error}");
+            }
         }
+    }
+}
+
+/// Look-ups of many rows are made in another order than that of the rows.
+#[tokio::test]
+async fn many_rows_go_on_in_their_order() {
+    let count = 300_000;
+    let texts = ["even", "odd"];
+    let text = |k: i64| texts.get(usize::try_from(k % 2).unwrap()).copied();
+    let versions: Vec<Version> = (0..count).map(|k| (Some(k), Some("even"), 1, Some(true))).collect();
+    // Some keys are not stored, some rows have none.
+    let key = |row: i64| (row % 997 != 0).then_some(row * 7919 % (count + 500));
+    let lines: Vec<Line> = (0..100_000).map(|row| (key(row), text(row), Some(9))).collect();
+    for size in [8192, 70_000] {
+        let session = session(1, size);
+        let plan = skipping(source(&lines, 1, 70_000), stored(&versions, 300_000), true, false);
+        let rows = run(&session, plan).await.unwrap();
+        assert!(rows.iter().all(|batch| batch.num_rows() <= size));
+        let tells = |line: &&Line| line.1 == Some("odd") || line.0.is_none_or(|k| k >= count);
+        let wanted: Vec<Option<i64>> = lines.iter().filter(tells).map(|line| line.0).collect();
+        let found = rows
+            .iter()
+            .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().iter());
+        assert!(found.collect::<Vec<_>>() == wanted, "batches of {size}");
     }
 }
 

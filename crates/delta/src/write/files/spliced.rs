@@ -62,17 +62,19 @@ impl SplicedFile {
     }
 
     /// Copies row group `number` of `original` with other values in `rows`, which ascend: those of `new`, which has the
-    /// layout's schema. False, and nothing is done: that is not possible.
+    /// layout's schema, and whose `keys` are those of the rows. False, and nothing is done: that is not possible.
     pub(in crate::write) async fn patch(
         &mut self,
         original: &Original,
         number: usize,
         rows: &[usize],
         new: &RecordBatch,
+        keys: &[String],
     ) -> Result<bool> {
         let stored = self.layout.stored_columns(new)?;
         let fresh = FreshRows::encode(&self.layout, &stored)?;
-        let Some(chunks) = original.patched(self.files.store(), number, rows, &fresh).await? else {
+        let store = self.files.store();
+        let Some(chunks) = original.patched(store, number, rows, &fresh, keys).await? else {
             return Ok(false);
         };
         self.file.look_for_nan(&stored);

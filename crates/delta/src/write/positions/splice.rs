@@ -189,7 +189,8 @@ impl Splicing<'_> {
         let positions = self.new.positions(&group.rows);
         let within = positions.map(|position| usize::try_from(position - group.rows.start).unwrap_or(usize::MAX));
         let within: Vec<usize> = within.collect();
-        self.file.patch(&self.original, group.number, &within, new).await
+        let keys = &self.job.spec.keys;
+        self.file.patch(&self.original, group.number, &within, new, keys).await
     }
 
     /// What is kept of a row group is encoded into no more than it was, but for what the encoders hold beside it.

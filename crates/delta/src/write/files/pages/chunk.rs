@@ -51,7 +51,12 @@ pub(super) fn patchable(metadata: &ColumnChunkMetaData) -> bool {
 }
 
 /// Puts the values of `fresh` into `rows` of the chunk that `closed` describes.
-pub(super) fn patch(part: &Arc<Part>, closed: &ColumnCloseResult, rows: &[usize], fresh: &Fresh) -> Result<Outcome> {
+pub(super) fn patch(
+    part: &Arc<Part>,
+    closed: &ColumnCloseResult,
+    rows: &[usize],
+    fresh: &Fresh<'_>,
+) -> Result<Outcome> {
     let Some(mut patch) = Patch::begin(part, closed).map_err(parquet_error)? else {
         return Ok(Outcome::Unable);
     };
@@ -119,7 +124,7 @@ impl<'a> Patch<'a> {
             .is_some_and(|first| u64::try_from(first.offset) != Ok(metadata.byte_range().0))
         {
             let page = reader.get_next_page()?;
-            dictionary = page.and_then(|page| Dictionary::read(&page, kind));
+            dictionary = page.and_then(|page| Dictionary::read(&page, kind, rows));
             if dictionary.is_none() {
                 return Ok(None);
             }
@@ -147,7 +152,7 @@ impl<'a> Patch<'a> {
     }
 
     /// Goes on to the next page. `None`: it cannot be made anew.
-    fn page(&mut self, number: usize, rows: &[usize], fresh: &Fresh) -> ParquetResult<Option<()>> {
+    fn page(&mut self, number: usize, rows: &[usize], fresh: &Fresh<'_>) -> ParquetResult<Option<()>> {
         let Some(range) = self.rows_of(number) else {
             return Ok(None);
         };

@@ -49,7 +49,7 @@ impl Patch<'_> {
         let mut data_offset = position(before)?;
         if let Some(dictionary) = dictionary {
             data_offset = position(dictionary.len())?;
-            bytes.splice(..before, dictionary);
+            bytes = [dictionary.as_slice(), bytes.get(before..).unwrap_or_default()].concat();
         }
         let start_at = i64::try_from(start)?;
         let shift = start_at + data_offset - position(before)?;

@@ -15,12 +15,13 @@ use super::values::{Texts, put_text};
 const LARGEST: usize = 4 << 20;
 /// To find a value among more than these costs more than to store it plainly.
 const MANY: usize = 64 * 1024;
+/// Fewer are found in a cache.
+const FEW: usize = 4 * 1024;
+/// Values that are stored less often than this on average gain little from a dictionary.
+const OFTEN: usize = 3;
 
 pub(super) struct Dictionary {
-    kind: Kind,
-    /// As a page holds them.
-    bytes: Vec<u8>,
-    places: Vec<Range<usize>>,
+    values: Values,
     recent: Recent,
     /// Made when it is first asked for.
     known: Option<HashTable<u32>>,
@@ -29,31 +30,36 @@ pub(super) struct Dictionary {
     stored: usize,
     /// Bytes that it may have.
     most: usize,
+    /// Rows of the chunk it was read from.
+    rows: usize,
 }
 
 impl Dictionary {
     /// An empty one, which may have `most` bytes.
     pub(super) fn new(kind: Kind, most: usize) -> Self {
+        Self::of(Values::new(kind), most, 0)
+    }
+
+    fn of(values: Values, most: usize, rows: usize) -> Self {
         Self {
-            kind,
-            bytes: Vec::new(),
-            places: Vec::new(),
+            stored: values.bytes.len(),
+            values,
             recent: Recent::default(),
             known: None,
             hasher: DefaultHashBuilder::default(),
-            stored: 0,
             most,
+            rows,
         }
     }
 
     /// Bytes held in memory.
     pub(super) fn memory(&self) -> usize {
         let known = self.known.as_ref().map_or(0, HashTable::capacity);
-        self.bytes.capacity() + size_of::<Range<usize>>() * self.places.capacity() + 5 * known + self.recent.memory()
+        self.values.memory() + 5 * known + self.recent.memory()
     }
 
-    /// `None`: it is stored in another way.
-    pub(super) fn read(page: &Page, kind: Kind) -> Option<Self> {
+    /// That of a chunk of so many rows. `None`: it is stored in another way.
+    pub(super) fn read(page: &Page, kind: Kind, rows: usize) -> Option<Self> {
         let Page::DictionaryPage {
             buf,
             num_values,
@@ -63,56 +69,33 @@ impl Dictionary {
         else {
             return None;
         };
-        let count = usize::try_from(*num_values).ok()?;
-        let places: Vec<Range<usize>> = match kind.width() {
-            _ if kind == Kind::Boolean => return None,
-            Some(width) => (0..count).map(|value| value * width..(value + 1) * width).collect(),
-            None => {
-                let mut end = 0;
-                let place = |text: &[u8]| {
-                    let start = end + 4;
-                    end = start + text.len();
-                    start..end
-                };
-                Texts(buf).take(count).map(place).collect()
-            }
-        };
-        let complete = places.len() == count && places.last().is_none_or(|last| last.end <= buf.len());
-        complete.then(|| Self {
-            kind,
-            bytes: buf.to_vec(),
-            places,
-            recent: Recent::default(),
-            known: None,
-            hasher: DefaultHashBuilder::default(),
-            stored: buf.len(),
-            most: LARGEST,
-        })
+        let values = Values::read(buf, kind, usize::try_from(*num_values).ok()?)?;
+        Some(Self::of(values, LARGEST, rows))
     }
 
     pub(super) fn get(&self, place: u32) -> Option<&[u8]> {
-        value_at(&self.bytes, &self.places, place)
+        self.values.get(place)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.values.len()
     }
 
     /// Whether pages that change had better do without.
     pub(super) fn is_large(&self) -> bool {
-        self.places.len() > MANY
+        self.len() > MANY || self.len() > FEW && self.len().saturating_mul(OFTEN) > self.rows
     }
 
     /// The values at these places, each once.
     pub(super) fn values_at<'a>(&'a self, places: &[u32]) -> impl Iterator<Item = &'a [u8]> {
-        let mut used = vec![false; self.places.len()];
+        let mut used = vec![false; self.len()];
         for place in places {
             if let Some(used) = usize::try_from(*place).ok().and_then(|place| used.get_mut(place)) {
                 *used = true;
             }
         }
-        let places = self.places.iter().zip(used).filter(|(_, used)| *used);
-        places.filter_map(|(place, _)| self.bytes.get(place.clone()))
+        let used = (0..).zip(used).filter(|(_, used)| *used);
+        used.filter_map(|(place, _)| self.get(place))
     }
 
     /// The place of `value`, which is added if need be. `None`: there is no room.
@@ -129,40 +112,26 @@ impl Dictionary {
     }
 
     fn find_or_add(&mut self, value: &[u8]) -> Option<u32> {
-        let Self {
-            bytes, places, hasher, ..
-        } = self;
-        let hash_at = |place: &u32| hasher.hash_one(value_at(bytes, places, *place));
+        let Self { values, hasher, .. } = self;
+        let hash_at = |place: &u32| hasher.hash_one(values.get(*place));
         let known = self.known.get_or_insert_with(|| {
-            let mut known = HashTable::with_capacity(places.len());
-            for place in (0..places.len()).filter_map(|place| u32::try_from(place).ok()) {
+            // Some will be added.
+            let mut known = HashTable::with_capacity(2 * values.len());
+            for place in (0..values.len()).filter_map(|place| u32::try_from(place).ok()) {
                 known.insert_unique(hash_at(&place), place, hash_at);
             }
             known
         });
         let hash = hasher.hash_one(Some(value));
-        let same = |place: &u32| value_at(bytes, places, *place) == Some(value);
-        match known.find(hash, same) {
-            Some(place) => Some(*place),
-            None => self.add(value, hash),
+        if let Some(place) = known.find(hash, |place| values.get(*place) == Some(value)) {
+            return Some(*place);
         }
-    }
-
-    fn add(&mut self, value: &[u8], hash: u64) -> Option<u32> {
-        let place = u32::try_from(self.places.len()).ok()?;
-        if self.bytes.len() + value.len() > self.most {
+        let place = u32::try_from(values.len()).ok()?;
+        if values.bytes.len() + value.len() > self.most {
             return None;
         }
-        match self.kind.width() {
-            Some(_) => self.bytes.extend_from_slice(value),
-            None => put_text(value, &mut self.bytes)?,
-        }
-        self.places.push(self.bytes.len() - value.len()..self.bytes.len());
-        let Self {
-            bytes, places, hasher, ..
-        } = self;
-        let hash_at = |place: &u32| hasher.hash_one(value_at(bytes, places, *place));
-        self.known.as_mut()?.insert_unique(hash, place, hash_at);
+        values.push(value)?;
+        known.insert_unique(hash, place, |place| hasher.hash_one(values.get(*place)));
         Some(place)
     }
 
@@ -173,11 +142,80 @@ impl Dictionary {
 
     /// The page of all values, if there are more than there were.
     pub(super) fn grown(&self) -> Option<(&[u8], u32)> {
-        let count = u32::try_from(self.places.len()).ok()?;
-        (self.bytes.len() > self.stored).then_some((self.bytes.as_slice(), count))
+        let count = u32::try_from(self.len()).ok()?;
+        (self.values.bytes.len() > self.stored).then_some((self.values.bytes.as_slice(), count))
     }
 }
 
-fn value_at<'a>(bytes: &'a [u8], places: &[Range<usize>], place: u32) -> Option<&'a [u8]> {
-    bytes.get(places.get(usize::try_from(place).ok()?)?.clone())
+/// Values as a page holds them.
+struct Values {
+    /// The bytes of every value, where they are as many.
+    width: Option<usize>,
+    bytes: Vec<u8>,
+    /// Where each is, where it has to be looked for.
+    places: Vec<Range<usize>>,
+}
+
+impl Values {
+    fn new(kind: Kind) -> Self {
+        Self {
+            width: kind.width(),
+            bytes: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// The first `count` values of a page.
+    fn read(page: &[u8], kind: Kind, count: usize) -> Option<Self> {
+        let mut values = Self::new(kind);
+        match values.width {
+            _ if kind == Kind::Boolean => return None,
+            Some(width) => values.bytes = page.get(..count.checked_mul(width)?)?.to_vec(),
+            None => {
+                let mut end = 0;
+                let place = |text: &[u8]| {
+                    let start = end + 4;
+                    end = start + text.len();
+                    start..end
+                };
+                values.places = Texts(page).take(count).map(place).collect();
+                if values.places.len() < count {
+                    return None;
+                }
+                values.bytes = page.to_vec();
+            }
+        }
+        Some(values)
+    }
+
+    fn len(&self) -> usize {
+        match self.width {
+            Some(width) => self.bytes.len() / width.max(1),
+            None => self.places.len(),
+        }
+    }
+
+    #[inline]
+    fn get(&self, place: u32) -> Option<&[u8]> {
+        let place = usize::try_from(place).ok()?;
+        match self.width {
+            Some(width) => self.bytes.get(place * width..(place + 1) * width),
+            None => self.bytes.get(self.places.get(place)?.clone()),
+        }
+    }
+
+    fn push(&mut self, value: &[u8]) -> Option<()> {
+        match self.width {
+            Some(_) => self.bytes.extend_from_slice(value),
+            None => {
+                put_text(value, &mut self.bytes)?;
+                self.places.push(self.bytes.len() - value.len()..self.bytes.len());
+            }
+        }
+        Some(())
+    }
+
+    fn memory(&self) -> usize {
+        self.bytes.capacity() + size_of::<Range<usize>>() * self.places.capacity()
+    }
 }

@@ -1,5 +1,5 @@
-//! New values of stored rows, in the bytes that pages hold. Parquet's own writer makes them, so that every type is stored
-//! here as it is everywhere.
+//! New values of stored rows, in the bytes that pages hold. Most types are so in memory; of the others Parquet's own
+//! writer makes them, so that every type is stored here as it is everywhere.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,17 +16,33 @@ use datafusion::parquet::file::serialized_reader::SerializedPageReader;
 
 use super::super::layout::FileLayout;
 use super::super::rolling::parquet_error;
+use super::super::stats::leaf_count;
+use super::input::Input;
 use super::kind::Kind;
 use super::values::{split_levels, unpack_booleans};
 
-/// New rows, encoded.
+/// New rows.
 pub(in crate::write::files) struct FreshRows {
+    rows: RecordBatch,
+    /// For each column of a file its place among the encoded ones; `None`: its values are used as they are in memory.
+    places: Vec<Option<usize>>,
+    encoded: Option<EncodedRows>,
+}
+
+/// Columns as a file.
+struct EncodedRows {
     file: Arc<Bytes>,
     metadata: ParquetMetaData,
 }
 
 /// The values of one column, one a row.
-pub(super) struct Fresh {
+pub(super) enum Fresh<'a> {
+    InMemory(Input<'a>),
+    Encoded(EncodedValues),
+}
+
+/// The values of one column of a file.
+pub(super) struct EncodedValues {
     bytes: Vec<u8>,
     /// Where each is; `None`: NULL.
     places: Vec<Option<Range<usize>>>,
@@ -35,6 +51,47 @@ pub(super) struct Fresh {
 impl FreshRows {
     /// Of `rows`, which have the schema of the layout's files.
     pub(in crate::write::files) fn encode(layout: &FileLayout, rows: &RecordBatch) -> Result<Self> {
+        let fields = layout.file_schema.fields();
+        let leaves: usize = fields.iter().map(|field| leaf_count(field.data_type())).sum();
+        // Columns inside of others have places of their own.
+        let flat = leaves == fields.len();
+        let direct = |column: usize| flat && fields.get(column).is_some_and(|field| Input::knows(field.data_type()));
+        let mut next = 0..leaves;
+        let places = (0..leaves).map(|column| if direct(column) { None } else { next.next() });
+        let places: Vec<Option<usize>> = places.collect();
+        let others: Vec<usize> = (0..fields.len()).filter(|column| !direct(*column)).collect();
+        let encoded = match others.is_empty() {
+            true => None,
+            false => Some(EncodedRows::encode(&rows.project(&others).map_err(arrow_error)?)?),
+        };
+        Ok(Self {
+            rows: rows.clone(),
+            places,
+            encoded,
+        })
+    }
+
+    /// The values of a column that holds no other columns. `None`: they are stored in another way than in memory.
+    pub(super) fn column(&self, column: usize, kind: Kind) -> Result<Option<Fresh<'_>>> {
+        let lacking = || LoadError::internal("a new row lacks a column");
+        match (self.places.get(column), &self.encoded) {
+            (Some(Some(place)), Some(encoded)) => encoded.column(*place, kind).map(|c| Some(Fresh::Encoded(c))),
+            (Some(None), _) => {
+                let values = self.rows.columns().get(column).ok_or_else(lacking)?;
+                let values = Some(values).filter(|values| Input::takes(kind, values.data_type()));
+                Ok(values.and_then(Input::of).map(Fresh::InMemory))
+            }
+            _ => Err(lacking()),
+        }
+    }
+}
+
+fn arrow_error(error: datafusion::arrow::error::ArrowError) -> LoadError {
+    LoadError::from(datafusion::common::DataFusionError::from(error))
+}
+
+impl EncodedRows {
+    fn encode(rows: &RecordBatch) -> Result<Self> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::UNCOMPRESSED)
             .set_dictionary_enabled(false)
@@ -42,8 +99,7 @@ impl FreshRows {
             .set_statistics_enabled(EnabledStatistics::None)
             .set_max_row_group_row_count(None)
             .build();
-        let schema = Arc::clone(&layout.file_schema);
-        let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties)).map_err(parquet_error)?;
+        let mut writer = ArrowWriter::try_new(Vec::new(), rows.schema(), Some(properties)).map_err(parquet_error)?;
         writer.write(rows).map_err(parquet_error)?;
         let file = Bytes::from(writer.into_inner().map_err(parquet_error)?);
         let metadata = ParquetMetaDataReader::new().parse_and_finish(&file);
@@ -53,9 +109,8 @@ impl FreshRows {
         })
     }
 
-    /// The values of a column that holds no other columns.
-    pub(super) fn column(&self, column: usize, kind: Kind) -> Result<Fresh> {
-        let mut fresh = Fresh {
+    fn column(&self, column: usize, kind: Kind) -> Result<EncodedValues> {
+        let mut values = EncodedValues {
             bytes: Vec::new(),
             places: Vec::new(),
         };
@@ -67,10 +122,21 @@ impl FreshRows {
             let mut pages = pages.map_err(parquet_error)?;
             let optional = chunk.column_descr().max_def_level() > 0;
             while let Some(page) = pages.get_next_page().map_err(parquet_error)? {
-                fresh.read(&page, optional, kind).ok_or_else(unreadable)?;
+                values.read(&page, optional, kind).ok_or_else(unreadable)?;
             }
         }
-        Ok(fresh)
+        Ok(values)
+    }
+}
+
+impl Fresh<'_> {
+    /// The value of row `row`.
+    #[inline]
+    pub(super) fn get(&self, row: usize) -> Option<&[u8]> {
+        match self {
+            Self::InMemory(values) => values.value(row),
+            Self::Encoded(values) => values.bytes.get(values.places.get(row)?.clone()?),
+        }
     }
 }
 
@@ -78,12 +144,7 @@ fn unreadable() -> LoadError {
     LoadError::internal("new values are not stored plainly")
 }
 
-impl Fresh {
-    /// The value of row `row`.
-    pub(super) fn get(&self, row: usize) -> Option<&[u8]> {
-        self.bytes.get(self.places.get(row)?.clone()?)
-    }
-
+impl EncodedValues {
     fn read(&mut self, page: &Page, optional: bool, kind: Kind) -> Option<()> {
         let Page::DataPage {
             buf,

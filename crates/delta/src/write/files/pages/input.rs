@@ -44,6 +44,19 @@ impl<'a> Input<'a> {
         )
     }
 
+    /// Whether there is a kind of column that takes values of a type.
+    pub(super) fn knows(data_type: &DataType) -> bool {
+        let kinds = [
+            Kind::Int32,
+            Kind::Int64,
+            Kind::Float,
+            Kind::Double,
+            Kind::Text,
+            Kind::Binary,
+        ];
+        kinds.into_iter().any(|kind| Self::takes(kind, data_type))
+    }
+
     /// The values of `array`, if it is of a type that is taken.
     pub(super) fn of(array: &'a ArrayRef) -> Option<Self> {
         let values = match array.data_type() {
@@ -130,7 +143,8 @@ impl<'a> Input<'a> {
     }
 
     /// The value of a row, if it has one.
-    fn value(&self, row: usize) -> Option<&'a [u8]> {
+    #[inline]
+    pub(super) fn value(&self, row: usize) -> Option<&'a [u8]> {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
             return None;
         }

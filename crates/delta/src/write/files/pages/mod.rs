@@ -35,6 +35,7 @@ use std::sync::Arc;
 use alluvium_core::{LoadError, Result};
 use datafusion::parquet::column::writer::ColumnCloseResult;
 use datafusion::parquet::file::metadata::RowGroupMetaData;
+use datafusion::parquet::schema::types::ColumnDescriptor;
 use object_store::ObjectStore;
 
 pub(super) use encode::{ColumnEncoder, Scratch};
@@ -56,13 +57,15 @@ impl Original {
         indexed && group.is_some_and(|group| group.columns().iter().all(chunk::patchable))
     }
 
-    /// Row group `number` with the values of `fresh` in `rows`, which ascend. `None`: they cannot be put in.
+    /// Row group `number` with the values of `fresh` in `rows`, which ascend. Those of `keys` are stored there already.
+    /// `None`: they cannot be put in.
     pub(super) async fn patched(
         &self,
         store: &Arc<dyn ObjectStore>,
         number: usize,
         rows: &[usize],
         fresh: &FreshRows,
+        keys: &[String],
     ) -> Result<Option<Chunks>> {
         let group = self.metadata.row_groups().get(number);
         let group: &RowGroupMetaData = group.ok_or_else(|| LoadError::internal("a row group is gone"))?;
@@ -73,7 +76,14 @@ impl Original {
             };
             let part = Arc::new(self.part(store, metadata.byte_range()).await?);
             let closed = self.closed(store, number, column, metadata).await?;
-            chunks.push(match patch(&part, &closed, rows, &fresh.column(column, kind)?)? {
+            if is_kept(metadata.column_descr(), kind, keys) {
+                chunks.push((part, closed));
+                continue;
+            }
+            let Some(fresh) = fresh.column(column, kind)? else {
+                return Ok(None);
+            };
+            chunks.push(match patch(&part, &closed, rows, &fresh)? {
                 Outcome::Same => (part, closed),
                 Outcome::New(part, closed) => (Arc::new(part), *closed),
                 Outcome::Unable => return Ok(None),
@@ -81,4 +91,11 @@ impl Original {
         }
         Ok(Some(chunks))
     }
+}
+
+/// Whether new versions of rows have the bytes that are stored, as the column is one of `keys` and equal values of its
+/// kind have equal bytes.
+fn is_kept(column: &ColumnDescriptor, kind: Kind, keys: &[String]) -> bool {
+    let exact = matches!(kind, Kind::Int32 | Kind::Int64 | Kind::Text);
+    exact && matches!(column.path().parts(), [name] if keys.contains(name))
 }

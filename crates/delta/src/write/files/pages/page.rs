@@ -15,7 +15,7 @@ use super::values::{Flags, Texts, pack_booleans, put_text, split_levels, unpack_
 
 /// New values for some rows of a page.
 pub(super) struct NewValues<'a> {
-    pub(super) fresh: &'a Fresh,
+    pub(super) fresh: &'a Fresh<'a>,
     /// Rows of the page, ascending, and which fresh value each is to have.
     pub(super) rows: Vec<(usize, usize)>,
 }
@@ -142,6 +142,14 @@ impl<'a> Content<'a> {
                 false => Some(None),
             };
         }
+        let in_place = match self.kind.width() {
+            Some(4) => self.replace_in_place::<4>(new),
+            Some(8) => self.replace_in_place::<8>(new),
+            _ => None,
+        };
+        if in_place.is_some() {
+            return in_place;
+        }
         let mut flags = self.flags.clone();
         let mut editor = Editor::new(self);
         let mut gone = Bounds::default();
@@ -180,6 +188,41 @@ impl<'a> Content<'a> {
 }
 
 impl Content<'_> {
+    /// [`Self::replace`] of plain values of one width, none of which comes or goes.
+    fn replace_in_place<const WIDTH: usize>(&self, new: &NewValues<'_>) -> Option<Option<Changed<'static>>> {
+        let Values::Plain(bytes) = &self.values else {
+            return None;
+        };
+        let (stored, _) = bytes.as_chunks::<WIDTH>();
+        let mut changed: Option<Vec<[u8; WIDTH]>> = None;
+        let mut gone = Vec::new();
+        let (mut next, mut at) = (0, 0);
+        for (row, fresh) in &new.rows {
+            at += self.flags.present(next..*row);
+            next = *row;
+            let value: &[u8; WIDTH] = match (self.flags.is_present(*row), new.fresh.get(*fresh)) {
+                (true, Some(value)) => value.try_into().ok()?,
+                (false, None) => continue,
+                _ => return None,
+            };
+            let old = stored.get(at)?;
+            if old != value {
+                gone.extend_from_slice(old);
+                *changed.get_or_insert_with(|| stored.to_vec()).get_mut(at)? = *value;
+            }
+        }
+        let content = |values: Vec<[u8; WIDTH]>| Content {
+            kind: self.kind,
+            rows: self.rows,
+            flags: self.flags.clone(),
+            values: Values::Plain(values.into_flattened().into()),
+        };
+        Some(changed.map(|values| Changed {
+            content: content(values),
+            gone: Bounds::of_plain(self.kind, &gone),
+        }))
+    }
+
     /// [`Self::replace`] of places, among their bits if that can be done.
     fn replace_packed(
         &self,

@@ -217,6 +217,11 @@ fn metadata(file: &Bytes) -> ParquetMetaData {
 
 /// `file` with the rows of `new` at `places`. `None`: it cannot be done in one of the row groups.
 async fn patched(file: &Bytes, places: &[usize], new: &RecordBatch) -> Option<Bytes> {
+    patched_but_for(&[], file, places, new).await
+}
+
+/// [`patched`], but for columns that are known to have the values already.
+async fn patched_but_for(keys: &[String], file: &Bytes, places: &[usize], new: &RecordBatch) -> Option<Bytes> {
     let layout = FileLayout::data(&new.schema(), &[], &HashMap::new(), None).unwrap();
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let path = Path::from("file");
@@ -237,7 +242,7 @@ async fn patched(file: &Bytes, places: &[usize], new: &RecordBatch) -> Option<By
         let within: Vec<usize> = places[from..to].iter().map(|place| place - start).collect();
         let fresh = FreshRows::encode(&layout, &new.slice(from, to - from)).unwrap();
         assert!(original.patchable(number));
-        let chunks = original.patched(&store, number, &within, &fresh).await.unwrap()?;
+        let chunks = original.patched(&store, number, &within, &fresh, keys).await.unwrap()?;
         let mut target = writer.next_row_group().unwrap();
         for (part, closed) in chunks {
             target.append_column(part.as_ref(), closed).unwrap();
@@ -541,4 +546,44 @@ async fn pages_of_a_large_dictionary_go_without_it() {
         metadata(&same).row_group(0).compressed_size(),
         metadata(&before).row_group(0).compressed_size()
     );
+}
+
+/// A dictionary is left where its values are hardly ever stored twice, and grows where they are.
+#[tokio::test]
+async fn pages_of_a_dictionary_of_rare_values_go_without_it() {
+    for (times, plain) in [(1, true), (2, true), (4, false)] {
+        let text = |row: usize| format!("text {}", row / times);
+        let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..30_000).map(text)));
+        let batch = RecordBatch::try_from_iter_with_nullable([("t", texts, true)]).unwrap();
+        let (before, _) = encoded(&batch, 8192, true, Compression::SNAPPY);
+        let new: ArrayRef = Arc::new(StringArray::from_iter_values(["new", "newer"]));
+        let new = RecordBatch::try_from_iter_with_nullable([("t", new, true)]).unwrap();
+        let places = [7, 25_000];
+        let after = patched(&before, &places, &new).await.unwrap();
+        assert_eq!(read(&after, None), replaced(&batch, &places, &new), "{times}");
+        let dictionary = metadata(&after).row_group(0).column(0).dictionary_page_offset();
+        assert_eq!(dictionary.is_none(), plain, "{times}");
+    }
+}
+
+#[tokio::test]
+async fn keys_are_copied_unread() {
+    let mut dice = Dice(11);
+    let batch = rows(ROWS, EARLY, &mut dice);
+    let before = file(&batch, properties(true, Compression::SNAPPY));
+    let new = rows(2, 40, &mut dice);
+    let keys = ["long", "label", "double"].map(str::to_owned);
+    let after = patched_but_for(&keys, &before, &[3, 7], &new).await.unwrap();
+    let expected = replaced(&batch, &[3, 7], &new);
+    for (number, field) in batch.schema().fields().iter().enumerate() {
+        // Equal doubles may differ in their bytes.
+        let copied = ["long", "label"].contains(&field.name().as_str());
+        let expected = if copied { &batch } else { &expected };
+        assert_eq!(
+            read(&after, None).column(number),
+            expected.column(number),
+            "{}",
+            field.name()
+        );
+    }
 }
