@@ -20,6 +20,7 @@ pub mod node;
 pub mod planner;
 pub mod row_exec;
 mod seen;
+pub mod short;
 pub mod skip_unchanged;
 pub mod source_gate;
 pub mod spool;

@@ -25,7 +25,7 @@ use super::dictionary::Dictionary;
 use super::hybrid;
 use super::input::Input;
 use super::kind::Kind;
-use super::values::put_levels;
+use super::values::Flags;
 
 /// Rows of a page, so that a reader that looks for a few need not read many.
 const PAGE_ROWS: usize = 20_000;
@@ -65,7 +65,7 @@ pub(in crate::write::files) struct Scratch {
 #[derive(Default)]
 struct PageRows {
     rows: usize,
-    /// For each row whether it has a value, where there may be none.
+    /// For each row whether it has a value, as soon as one has none.
     levels: Vec<u32>,
     nulls: usize,
     plain: Vec<u8>,
@@ -140,11 +140,11 @@ impl ColumnEncoder {
         } else {
             input.put_plain(&mut self.page.plain)?;
         }
+        if self.column.max_def_level() > 0 {
+            input.put_levels(self.page.rows, rows, &mut self.page.levels);
+        }
         self.page.rows += rows;
         self.page.nulls += input.nulls(rows);
-        if self.column.max_def_level() > 0 {
-            input.put_levels(rows, &mut self.page.levels);
-        }
         if !self.growing && !self.page.places.is_empty() {
             self.end_page(scratch)?;
         }
@@ -157,9 +157,7 @@ impl ColumnEncoder {
         }
         let Scratch { raw: bytes, packed } = scratch;
         bytes.clear();
-        if self.column.max_def_level() > 0 {
-            put_levels(&self.page.levels, bytes).ok_or_else(too_large)?;
-        }
+        self.flags().put(bytes).ok_or_else(too_large)?;
         let (encoding, bounds) = self.put_values(bytes)?;
         let compressed = self.codec.compress(bytes, packed).ok_or_else(too_large)?;
         let data = Page::DataPage {
@@ -184,6 +182,15 @@ impl ColumnEncoder {
         self.rows += self.page.rows;
         self.page.clear();
         Ok(())
+    }
+
+    /// Which rows of the page have values.
+    fn flags(&mut self) -> Flags {
+        match (self.column.max_def_level(), self.page.levels.is_empty()) {
+            (0, _) => Flags::All(self.page.rows),
+            (_, true) => Flags::Filled(self.page.rows),
+            (_, false) => Flags::Some(std::mem::take(&mut self.page.levels)),
+        }
     }
 
     /// Puts the values of the page, and tells how they are stored and what bounds they have.

@@ -11,7 +11,7 @@ use datafusion::parquet::errors::Result as ParquetResult;
 use super::close::too_large;
 use super::dictionary::Dictionary;
 use super::kind::Kind;
-use super::values::put_text;
+use super::values::{put_text, put_texts};
 
 /// The values of an array.
 pub(super) struct Input<'a> {
@@ -96,11 +96,15 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// For each of the first `rows` whether it has a value.
-    pub(super) fn put_levels(&self, rows: usize, out: &mut Vec<u32>) {
+    /// For each of the first `rows` whether it has a value, behind those of `before` rows; nothing as long as all have.
+    pub(super) fn put_levels(&self, before: usize, rows: usize, out: &mut Vec<u32>) {
         match self.nulls {
-            Some(nulls) => out.extend(nulls.iter().take(rows).map(u32::from)),
-            None => out.resize(out.len() + rows, 1),
+            Some(nulls) => {
+                out.resize(before, 1);
+                out.extend(nulls.iter().take(rows).map(u32::from));
+            }
+            None if out.is_empty() => {}
+            None => out.resize(before + rows, 1),
         }
     }
 
@@ -113,7 +117,8 @@ impl<'a> Input<'a> {
                     out.extend_from_slice(bytes.get(from * width..to * width).unwrap_or_default());
                 }
             }
-            (Values::Texts(..), _) => {
+            (Values::Texts(offsets, bytes), None) => put_texts(offsets, bytes, out).ok_or_else(too_large)?,
+            (Values::Texts(..), Some(_)) => {
                 for value in (0..self.rows).filter_map(|row| self.value(row)) {
                     put_text(value, out).ok_or_else(too_large)?;
                 }

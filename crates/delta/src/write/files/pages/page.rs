@@ -137,7 +137,7 @@ impl<'a> Content<'a> {
         if let (Values::Places(_), Some(known)) = (&self.values, dictionary.as_ref())
             && known.is_large()
         {
-            return match self.differs(new, known)? {
+            return match self.differs(new, Some(known))? {
                 true => self.unfolded(known)?.replace(new, &mut None),
                 false => Some(None),
             };
@@ -149,6 +149,9 @@ impl<'a> Content<'a> {
         };
         if in_place.is_some() {
             return in_place;
+        }
+        if !self.differs(new, dictionary.as_ref())? {
+            return Some(None);
         }
         let mut flags = self.flags.clone();
         let mut editor = Editor::new(self);
@@ -246,20 +249,39 @@ impl Content<'_> {
         }
     }
 
-    /// Whether any of the rows has another value than its new one.
-    fn differs(&self, new: &NewValues<'_>, dictionary: &Dictionary) -> Option<bool> {
-        let Values::Places(places) = &self.values else {
-            return None;
-        };
-        let (mut next, mut at) = (0, 0);
+    /// Whether any of the rows has another value than its new one, as far as that is seen without making the page anew.
+    fn differs(&self, new: &NewValues<'_>, dictionary: Option<&Dictionary>) -> Option<bool> {
+        match (&self.values, dictionary, self.kind.width()) {
+            (Values::Places(places), Some(dictionary), _) => {
+                self.any_differs(new, |nth, _| dictionary.get(*places.get(nth)?))
+            }
+            (Values::Plain(bytes), _, None) => {
+                let mut texts = Texts(bytes);
+                self.any_differs(new, |_, passed| texts.nth(passed))
+            }
+            _ => Some(true),
+        }
+    }
+
+    /// `old` gives the value that so many are before in the page; and between it and the last that was asked for.
+    fn any_differs<'b>(
+        &self,
+        new: &NewValues<'_>,
+        mut old: impl FnMut(usize, usize) -> Option<&'b [u8]>,
+    ) -> Option<bool> {
+        let (mut next, mut at, mut behind) = (0, 0, 0);
         for (row, fresh) in &new.rows {
             at += self.flags.present(next..*row);
             next = *row;
-            let old = match self.flags.is_present(*row) {
-                true => Some(dictionary.get(*places.get(at)?)?),
+            let value = match self.flags.is_present(*row) {
+                true => {
+                    let value = old(at, at - behind)?;
+                    behind = at + 1;
+                    Some(value)
+                }
                 false => None,
             };
-            if old != new.fresh.get(*fresh) {
+            if value != new.fresh.get(*fresh) {
                 return Some(true);
             }
         }

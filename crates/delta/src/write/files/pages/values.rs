@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::hybrid;
-pub(super) use crate::pages::texts::{Texts, put_text};
+pub(super) use crate::pages::texts::{Texts, put_text, put_texts};
 
 /// Which rows of a page have values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Flags {
 }
 
 /// Puts flags of rows, behind their length.
-pub(super) fn put_levels(levels: &[u32], out: &mut Vec<u8>) -> Option<()> {
+fn put_levels(levels: &[u32], out: &mut Vec<u8>) -> Option<()> {
     put_behind_length(out, |out| hybrid::encode(levels, 1, out))
 }
 
