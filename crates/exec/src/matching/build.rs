@@ -3,10 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
-use datafusion::arrow::compute::concat;
-use datafusion::arrow::datatypes::DataType;
-use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -17,6 +14,7 @@ use futures::StreamExt;
 
 use super::gather::Gather;
 use super::index::KeyTable;
+use super::parts::{KeyParts, too_much};
 use super::prints::PRINT;
 use super::settle::Compared;
 use super::table::index;
@@ -32,6 +30,7 @@ pub(super) struct Built {
     prints: Vec<u128>,
     /// The number of the first row of each batch, and at the end that of all rows.
     starts: Vec<usize>,
+    pub(super) keys: KeyParts,
     pub(super) table: Arc<KeyTable>,
     /// A bit for each row that has met a stored row.
     matched: Vec<AtomicU64>,
@@ -61,9 +60,10 @@ impl Built {
         let room = MemoryConsumer::new("MatchExec keys").register(context.memory_pool());
         room.try_grow(rows.div_ceil(8))?;
         let prints = in_one(prints, &room)?;
-        let keys = key_columns(&batches, key, source)?;
-        let table = KeyTable::build(keys, shards, nulls_equal, room).await?;
+        let keys = key_parts(&batches, key, source);
+        let table = KeyTable::build(&keys, shards, nulls_equal, room).await?;
         Ok(Self {
+            keys,
             table: Arc::new(table),
             matched: (0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             batches,
@@ -208,27 +208,9 @@ fn starts(batches: &[RecordBatch]) -> Result<Vec<usize>> {
     }
 }
 
-/// What a plan that sorts can do.
-fn too_much(what: &str, count: usize) -> DataFusionError {
-    DataFusionError::ResourcesExhausted(format!("{count} {what} of a source are too many to be held in memory"))
-}
-
-fn key_columns(batches: &[RecordBatch], key: &[usize], source: &Arc<dyn ExecutionPlan>) -> Result<Vec<ArrayRef>> {
+fn key_parts(batches: &[RecordBatch], key: &[usize], source: &Arc<dyn ExecutionPlan>) -> KeyParts {
     let schema = source.schema();
-    let column = |place: &usize| -> Result<ArrayRef> {
-        let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(*place).as_ref()).collect();
-        in_one_column(&parts, schema.field(*place).data_type())
-    };
-    key.iter().map(column).collect()
-}
-
-/// A key column of all `parts`, or of none. More bytes than one column can hold count as memory that is not there.
-pub(crate) fn in_one_column(parts: &[&dyn Array], data_type: &DataType) -> Result<ArrayRef> {
-    if parts.is_empty() {
-        return Ok(new_empty_array(data_type));
-    }
-    concat(parts).map_err(|e| match e {
-        ArrowError::OffsetOverflowError(bytes) => too_much("bytes of the keys", bytes),
-        other => other.into(),
-    })
+    let types = key.iter().map(|place| schema.field(*place).data_type().clone());
+    let columns = |batch: &RecordBatch| key.iter().map(|place| Arc::clone(batch.column(*place))).collect();
+    KeyParts::new(types, batches.iter().map(columns))
 }

@@ -148,7 +148,7 @@ impl MatchExec {
             }
             if only_known_keys(&spec) {
                 let columns = key_columns(&spec, &schema);
-                filter.update(filter_of(&built.table, &columns, spec.nulls_equal, &schema)?)?;
+                filter.update(filter_of(&built, &columns, spec.nulls_equal, &schema)?)?;
             }
             filter.mark_complete();
             let settle = settle.zip(compared);

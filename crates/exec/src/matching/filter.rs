@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_aggregate::min_max::{MaxAccumulator, MinAccumulator};
@@ -12,7 +12,9 @@ use datafusion::logical_expr::{Accumulator, ColumnarValue, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Literal, in_list, is_null, lit};
 
+use super::build::Built;
 use super::index::KeyTable;
+use super::parts::KeyColumn;
 
 /// Up to this many keys a scan is told them one by one, so that files between them can be left out.
 const MOST_LISTED: usize = 256;
@@ -22,17 +24,17 @@ const MOST_LOOKED_UP: usize = 1_000_000;
 /// What every stored row that has a match fulfils: its keys lie between the lowest and the highest of the source, and are
 /// among them.
 pub(super) fn filter_of(
-    table: &Arc<KeyTable>,
+    source: &Built,
     columns: &[Arc<dyn PhysicalExpr>],
     nulls_equal: bool,
     schema: &Schema,
 ) -> Result<Arc<dyn PhysicalExpr>> {
-    let keys = &table.keys;
-    if keys.first().is_none_or(|key| key.is_empty()) {
+    let rows = source.keys.rows();
+    if rows == 0 {
         return Ok(lit(false));
     }
     let mut bounds = Vec::new();
-    for (key, column) in keys.iter().zip(columns) {
+    for (key, column) in source.keys.columns().iter().zip(columns) {
         let Some(bound) = bound_of(key, column, schema)? else {
             continue;
         };
@@ -41,25 +43,26 @@ pub(super) fn filter_of(
             false => bound,
         });
     }
-    if keys.first().is_some_and(|key| key.len() <= MOST_LOOKED_UP) {
+    if rows <= MOST_LOOKED_UP {
         bounds.push(Arc::new(KnownKeys {
             columns: columns.to_vec(),
-            table: Arc::clone(table),
+            table: Arc::clone(&source.table),
         }));
     }
     let all = bounds.into_iter().reduce(|all, one| binary(all, Operator::And, one));
     Ok(all.unwrap_or_else(|| lit(true)))
 }
 
-fn bound_of(key: &ArrayRef, column: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Option<Arc<dyn PhysicalExpr>>> {
-    let data_type = key.data_type();
+fn bound_of(key: &KeyColumn, column: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+    let data_type = &key.data_type;
     if data_type.is_nested() || data_type.is_floating() || key.null_count() == key.len() {
         return Ok(None);
     }
     if key.len() <= MOST_LISTED {
+        let key = key.joined()?;
         let values = (0..key.len()).filter(|row| key.is_valid(*row));
         let literal = |row| -> Result<Arc<dyn PhysicalExpr>> {
-            Ok(Arc::new(Literal::new(ScalarValue::try_from_array(key, row)?)))
+            Ok(Arc::new(Literal::new(ScalarValue::try_from_array(&key, row)?)))
         };
         let values = values.map(literal).collect::<Result<Vec<_>>>()?;
         return in_list(Arc::clone(column), values, &false, schema).map(Some);
@@ -67,8 +70,10 @@ fn bound_of(key: &ArrayRef, column: &Arc<dyn PhysicalExpr>, schema: &Schema) -> 
     let (Ok(mut low), Ok(mut high)) = (MinAccumulator::try_new(data_type), MaxAccumulator::try_new(data_type)) else {
         return Ok(None);
     };
-    low.update_batch(std::slice::from_ref(key))?;
-    high.update_batch(std::slice::from_ref(key))?;
+    for part in &key.parts {
+        low.update_batch(std::slice::from_ref(part))?;
+        high.update_batch(std::slice::from_ref(part))?;
+    }
     let from = binary(
         Arc::clone(column),
         Operator::GtEq,

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use alluvium_core::LoadError;
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Int64Array};
 use datafusion::common::Result;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::keys::{KeyEq, without_nulls};
-use super::ranked::{Range, Ranked, integers};
+use super::parts::{KeyParts, are_integers, integers};
+use super::ranked::{Range, Ranked};
 use super::table::{self, Shard, contains, hashes, look_up};
 
 /// Fewer keys are put into a table before other threads have begun.
@@ -17,7 +18,6 @@ const WORTH_THREADS: usize = 1 << 18;
 
 /// The keys of a source. Scans keep it longer than the rows are needed.
 pub(crate) struct KeyTable {
-    pub(super) keys: Vec<ArrayRef>,
     index: Index,
     nulls_equal: bool,
     _held: MemoryReservation,
@@ -26,28 +26,23 @@ pub(crate) struct KeyTable {
 /// How the rows of a key are found.
 enum Index {
     Ranked(Ranked),
-    Hashed(Vec<Shard>),
+    /// With the keys, for two may have one hash.
+    Hashed(Vec<ArrayRef>, Vec<Shard>),
 }
 
 impl KeyTable {
     /// The table of `keys`, made by up to `threads` threads. `held` grows by what it takes.
     pub(crate) async fn build(
-        keys: Vec<ArrayRef>,
+        keys: &KeyParts,
         threads: usize,
         nulls_equal: bool,
         held: MemoryReservation,
     ) -> Result<Self> {
-        held.try_grow(keys.iter().map(Array::get_array_memory_size).sum())?;
-        let index = match ranked(&keys, threads, nulls_equal, &held).await? {
+        let index = match ranked(keys, threads, nulls_equal, &held).await? {
             Some(ranked) => Index::Ranked(ranked),
-            None => {
-                let rows = keys.first().map_or(0, |key| key.len());
-                held.try_grow(table::bytes(rows, threads).saturating_add(rows.saturating_mul(9)))?;
-                Index::Hashed(fill(&keys, threads, nulls_equal).await?)
-            }
+            None => hashed(keys, threads, nulls_equal, &held).await?,
         };
         Ok(Self {
-            keys,
             index,
             nulls_equal,
             _held: held,
@@ -58,14 +53,14 @@ impl KeyTable {
     pub(super) fn repeats(&self) -> bool {
         match &self.index {
             Index::Ranked(ranked) => ranked.repeats(),
-            Index::Hashed(shards) => shards.iter().any(Shard::repeats),
+            Index::Hashed(_, shards) => shards.iter().any(Shard::repeats),
         }
     }
 
     /// An order of many rows in which their keys are found faster, without some whose key is not here. `None`: that of
     /// `others`.
     pub(crate) fn grouped(&self, others: &[ArrayRef]) -> Result<Option<Vec<u32>>> {
-        Ok(match (&self.index, integers(others)?) {
+        Ok(match (&self.index, integers_of(others)?) {
             (Index::Ranked(ranked), Some(others)) => ranked.grouped(others.values()),
             _ => None,
         })
@@ -75,13 +70,13 @@ impl KeyTable {
     pub(super) fn known(&self, others: &[ArrayRef]) -> Result<BooleanArray> {
         let valid = if self.nulls_equal { None } else { without_nulls(others) };
         let usable = |at: usize| valid.as_ref().is_none_or(|valid| valid.is_valid(at));
-        let known: Vec<bool> = match (&self.index, integers(others)?) {
+        let known: Vec<bool> = match (&self.index, integers_of(others)?) {
             (Index::Ranked(ranked), Some(others)) => {
                 let known = |(at, key): (usize, &i64)| ranked.contains(*key) && others.is_valid(at);
                 others.values().iter().enumerate().map(known).collect()
             }
-            (Index::Hashed(shards), _) => {
-                let same = KeyEq::try_new(&self.keys, others)?;
+            (Index::Hashed(keys, shards), _) => {
+                let same = KeyEq::try_new(keys, others)?;
                 let known = |(at, hash)| usable(at) && contains(shards, hash, |row| same.equal(row, at));
                 hashes(others)?.into_iter().enumerate().map(known).collect()
             }
@@ -92,7 +87,7 @@ impl KeyTable {
 
     /// Calls `found` with each row of `others` and each row here that has its key.
     pub(crate) fn each_match(&self, others: &[ArrayRef], mut found: impl FnMut(usize, u32)) -> Result<()> {
-        match (&self.index, integers(others)?) {
+        match (&self.index, integers_of(others)?) {
             (Index::Ranked(ranked), Some(others)) => {
                 for (at, key) in others.values().iter().enumerate() {
                     if ranked.contains(*key) && others.is_valid(at) {
@@ -100,8 +95,8 @@ impl KeyTable {
                     }
                 }
             }
-            (Index::Hashed(shards), _) => {
-                let same = KeyEq::try_new(&self.keys, others)?;
+            (Index::Hashed(keys, shards), _) => {
+                let same = KeyEq::try_new(keys, others)?;
                 let valid = if self.nulls_equal { None } else { without_nulls(others) };
                 for (at, hash) in hashes(others)?.into_iter().enumerate() {
                     if valid.as_ref().is_none_or(|valid| valid.is_valid(at)) {
@@ -118,34 +113,53 @@ impl KeyTable {
 /// The table for integers, where the keys are such, no NULL has to be found, and there is room for the bits: hashes may
 /// need less.
 async fn ranked(
-    keys: &[ArrayRef],
+    keys: &KeyParts,
     threads: usize,
     nulls_equal: bool,
     held: &MemoryReservation,
 ) -> Result<Option<Ranked>> {
-    let Some(keys) = integers(keys)?.filter(|keys| !nulls_equal || keys.null_count() == 0) else {
+    let has_null = |keys: &[Int64Array]| keys.iter().any(|part| part.null_count() > 0);
+    let Some(parts) = keys.integers()?.filter(|keys| !nulls_equal || !has_null(keys)) else {
         return Ok(None);
     };
-    let Some(range) = Range::of(&keys) else {
+    let Some(range) = Range::of(&parts) else {
         return Ok(None);
     };
-    let parts = match keys.len() > WORTH_THREADS {
+    let ranges = match keys.rows() > WORTH_THREADS {
         true => range.parts(threads),
         false => vec![range],
     };
     // Parts are there a second time while they are put together.
-    let bytes = range.bytes(keys.len());
-    let twice = if parts.len() > 1 { bytes } else { 0 };
+    let bytes = range.bytes(keys.rows());
+    let twice = if ranges.len() > 1 { bytes } else { 0 };
     if held.try_grow(bytes + twice).is_err() {
         return Ok(None);
     }
-    let build = |part: Range| {
-        let keys = keys.clone();
-        move || Ranked::build(&keys, part)
+    let parts: Arc<[Int64Array]> = parts.into();
+    let build = |range: Range| {
+        let parts = Arc::clone(&parts);
+        move || Ranked::build(&parts, range)
     };
-    let table = Ranked::joined(side_by_side(parts.into_iter().map(build).collect()).await?);
+    let table = Ranked::joined(side_by_side(ranges.into_iter().map(build).collect()).await?);
     held.shrink(twice);
     Ok(Some(table))
+}
+
+async fn hashed(keys: &KeyParts, threads: usize, nulls_equal: bool, held: &MemoryReservation) -> Result<Index> {
+    let rows = keys.rows();
+    let keys = keys.joined()?;
+    held.try_grow(keys.iter().map(|key| key.get_array_memory_size()).sum())?;
+    held.try_grow(table::bytes(rows, threads).saturating_add(rows.saturating_mul(9)))?;
+    let shards = fill(&keys, threads, nulls_equal).await?;
+    Ok(Index::Hashed(keys, shards))
+}
+
+/// The only column of a key as integers; `None` where it is none or has none.
+fn integers_of(keys: &[ArrayRef]) -> Result<Option<Int64Array>> {
+    match keys {
+        [key] if are_integers(key.data_type()) => integers(key).map(Some),
+        _ => Ok(None),
+    }
 }
 
 async fn fill(keys: &[ArrayRef], shards: usize, nulls_equal: bool) -> Result<Vec<Shard>> {

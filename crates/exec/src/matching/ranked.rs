@@ -1,10 +1,8 @@
 //! Keys that are integers of a range that is not too wide: a bit for each integer of the range, and the rows of those
 //! that are there, found by counting the bits before. Nothing is hashed, and stored keys in order find their rows in order.
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
-use datafusion::arrow::compute::{cast, max, min};
-use datafusion::arrow::datatypes::{DataType, Int64Type};
-use datafusion::common::Result;
+use datafusion::arrow::array::{Array, Int64Array};
+use datafusion::arrow::compute::{max, min};
 use hashbrown::HashMap;
 
 use super::near::Span;
@@ -18,7 +16,7 @@ const NONE: u32 = u32::MAX;
 /// A table of more keys is in no cache.
 const LARGE: usize = 1 << 18;
 /// So many rows are sorted out together.
-const STEP: usize = 64 * 1024;
+const STEP: usize = 1 << 20;
 
 /// The rows of keys that lie in one range.
 #[derive(Debug, Default)]
@@ -42,14 +40,15 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// The range of `keys`, if it is narrow enough for this kind of table.
-    pub(super) fn of(keys: &Int64Array) -> Option<Self> {
-        let (low, high) = (min(keys)?, max(keys)?);
+    /// The range of the keys in `parts`, if it is narrow enough for this kind of table.
+    pub(super) fn of(parts: &[Int64Array]) -> Option<Self> {
+        let low = parts.iter().filter_map(min).min()?;
+        let high = parts.iter().filter_map(max).max()?;
         let width = high
             .checked_sub(low)
             .and_then(|w| u64::try_from(w).ok())?
             .checked_add(1)?;
-        let rows = u64::try_from(keys.len()).ok()?;
+        let rows = u64::try_from(parts.iter().map(Array::len).sum::<usize>()).ok()?;
         (width <= rows.saturating_mul(WIDEST).max(ALWAYS)).then_some(Self { low, width })
     }
 
@@ -83,36 +82,15 @@ impl Range {
     }
 }
 
-/// The only column of a key as integers; `None` where it is none or is no integer.
-pub(super) fn integers(keys: &[ArrayRef]) -> Result<Option<Int64Array>> {
-    let [key] = keys else { return Ok(None) };
-    let small = matches!(
-        key.data_type(),
-        DataType::Int8
-            | DataType::Int16
-            | DataType::Int32
-            | DataType::Int64
-            | DataType::UInt8
-            | DataType::UInt16
-            | DataType::UInt32
-            | DataType::Date32
-            | DataType::Timestamp(_, _)
-    );
-    match small {
-        true => Ok(Some(cast(key, &DataType::Int64)?.as_primitive::<Int64Type>().clone())),
-        false => Ok(None),
-    }
-}
-
 impl Ranked {
-    /// The rows of those of `keys` that lie in `range`. Rows without a key are left out.
-    pub(super) fn build(keys: &Int64Array, range: Range) -> Self {
+    /// The rows of those keys in `parts` that lie in `range`. Rows without a key are left out.
+    pub(super) fn build(parts: &[Int64Array], range: Range) -> Self {
         let mut table = Self {
             low: range.low,
             bits: vec![0; range.words()],
             ..Self::default()
         };
-        each_inside(keys, range, |_, key| table.set(key));
+        each_inside(parts, range, |_, key| table.set(key));
         let mut keys_so_far = 0_u32;
         table.before.reserve_exact(table.bits.len());
         for word in &table.bits {
@@ -120,7 +98,7 @@ impl Ranked {
             keys_so_far += word.count_ones();
         }
         table.rows = vec![NONE; super::table::index(keys_so_far)];
-        each_inside(keys, range, |row, key| table.put(key, row));
+        each_inside(parts, range, |row, key| table.put(key, row));
         table
     }
 
@@ -146,8 +124,8 @@ impl Ranked {
         }
     }
 
-    fn put(&mut self, key: i64, row: usize) {
-        let (Some(rank), Ok(row)) = (self.rank(key), u32::try_from(row)) else {
+    fn put(&mut self, key: i64, row: u32) {
+        let Some(rank) = self.rank(key) else {
             return;
         };
         if let Some(last) = self.rows.get_mut(rank) {
@@ -208,31 +186,72 @@ impl Ranked {
     }
 }
 
-/// Calls `found` with the row and the key of those of `keys` that lie in `range`; rows of one key come in their order.
-fn each_inside(keys: &Int64Array, range: Range, mut found: impl FnMut(usize, i64)) {
-    for (step, part) in keys.values().chunks(STEP).enumerate() {
-        let rows = range.span().grouped(part).unwrap_or_else(|| inside(part, range));
-        for at in rows.into_iter().map(super::table::index) {
-            let row = step * STEP + at;
-            if let Some(key) = part.get(at).filter(|_| keys.is_valid(row)) {
-                found(row, *key);
+/// Calls `found` with the row and the key of those keys in `parts` that lie in `range`; rows of one key come in their
+/// order.
+fn each_inside(parts: &[Int64Array], range: Range, mut found: impl FnMut(u32, i64)) {
+    let all: usize = parts.iter().map(Array::len).sum();
+    let mut inside = Inside::new(range, all.min(STEP));
+    let mut first = 0;
+    for part in parts {
+        for from in (0..part.len()).step_by(STEP) {
+            let some = part.slice(from, STEP.min(part.len() - from));
+            if inside.count + some.len() > inside.keys.len() {
+                inside.give(&mut found);
             }
+            inside.take(&some, first);
+            first += u32::try_from(some.len()).unwrap_or(0);
         }
     }
+    inside.give(&mut found);
 }
 
-/// The rows of keys that lie in `range`, found without a guess: of a part of the range no guess would be right.
-fn inside(keys: &[i64], range: Range) -> Vec<u32> {
-    let mut inside = vec![0; keys.len()];
-    let mut count = 0;
-    for (row, key) in (0..).zip(keys) {
-        if let Some(next) = inside.get_mut(count) {
-            *next = row;
+/// Keys that lie in a range, with their rows. They are sorted out without a guess: of a part of the range no guess would be
+/// right.
+struct Inside {
+    range: Range,
+    keys: Vec<i64>,
+    rows: Vec<u32>,
+    count: usize,
+}
+
+impl Inside {
+    fn new(range: Range, room: usize) -> Self {
+        Self {
+            range,
+            keys: vec![0; room],
+            rows: vec![0; room],
+            count: 0,
         }
-        count += usize::from(key.wrapping_sub(range.low).cast_unsigned() < range.width);
     }
-    inside.truncate(count);
-    inside
+
+    /// Takes in some keys, of which `first` is the first row. There is room for them.
+    fn take(&mut self, keys: &Int64Array, first: u32) {
+        let valid = keys.nulls().filter(|nulls| nulls.null_count() > 0);
+        for (at, (row, key)) in (first..).zip(keys.values()).enumerate() {
+            if let (Some(next), Some(of)) = (self.keys.get_mut(self.count), self.rows.get_mut(self.count)) {
+                (*next, *of) = (*key, row);
+            }
+            let inside = key.wrapping_sub(self.range.low).cast_unsigned() < self.range.width;
+            self.count += usize::from(inside & valid.is_none_or(|valid| valid.is_valid(at)));
+        }
+    }
+
+    /// Hands out those that are here.
+    fn give(&mut self, found: &mut impl FnMut(u32, i64)) {
+        let (keys, rows) = (self.keys.get(..self.count), self.rows.get(..self.count));
+        let (keys, rows) = (keys.unwrap_or_default(), rows.unwrap_or_default());
+        match self.range.span().grouped(keys) {
+            Some(order) => {
+                for at in order.into_iter().map(super::table::index) {
+                    if let (Some(row), Some(key)) = (rows.get(at), keys.get(at)) {
+                        found(*row, *key);
+                    }
+                }
+            }
+            None => rows.iter().zip(keys).for_each(|(row, key)| found(*row, *key)),
+        }
+        self.count = 0;
+    }
 }
 
 #[cfg(test)]
@@ -244,9 +263,11 @@ mod tests {
     }
 
     fn table_of_parts(keys: &[Option<i64>], parts: usize) -> Option<Ranked> {
-        let keys = Int64Array::from(keys.to_vec());
-        let range = Range::of(&keys)?;
-        let parts = range.parts(parts).into_iter().map(|part| Ranked::build(&keys, part));
+        // In as many pieces.
+        let pieces = keys.chunks(keys.len().div_ceil(parts));
+        let pieces: Vec<Int64Array> = pieces.map(|keys| Int64Array::from(keys.to_vec())).collect();
+        let range = Range::of(&pieces)?;
+        let parts = range.parts(parts).into_iter().map(|part| Ranked::build(&pieces, part));
         Some(Ranked::joined(parts))
     }
 
@@ -313,7 +334,7 @@ mod tests {
             (i64::MAX - 200, i64::MAX),
             (i64::MIN, i64::MIN + 6400),
         ] {
-            let range = Range::of(&Int64Array::from(vec![low, high])).unwrap();
+            let range = Range::of(&[Int64Array::from(vec![low, high])]).unwrap();
             for count in [0, 1, 2, 3, 7, 1000] {
                 let parts = range.parts(count);
                 let mut next = low;

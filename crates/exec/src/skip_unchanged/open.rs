@@ -14,7 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
 use super::met::Met;
-use crate::matching::{Found, KeyTable, Printer, in_one_column};
+use crate::matching::{Found, KeyParts, KeyTable, Printer};
 
 /// What the columns of either side are: keys, compared columns, a time if rows have one. Stored rows have a flag
 /// after them.
@@ -135,9 +135,15 @@ impl OpenVersions {
         }
         let versions = Versions::new(parts);
         let notes = MemoryConsumer::new("SkipUnchangedExec notes").register(context.memory_pool());
-        let keys = joined(keys, stored, layout)?;
+        let types = stored.schema();
+        let types = types
+            .fields()
+            .iter()
+            .take(layout.keys)
+            .map(|field| field.data_type().clone());
+        let keys = KeyParts::new(types, keys);
         let threads = context.session_config().target_partitions();
-        let table = KeyTable::build(keys, threads, layout.nulls_equal, room).await?;
+        let table = KeyTable::build(&keys, threads, layout.nulls_equal, room).await?;
         Ok(Self {
             layout,
             printer,
@@ -270,19 +276,6 @@ impl Part {
         self.keys.push(keys);
         Ok(())
     }
-}
-
-/// The key columns of all parts.
-fn joined(parts: Vec<Vec<ArrayRef>>, stored: &Arc<dyn ExecutionPlan>, layout: Layout) -> Result<Vec<ArrayRef>> {
-    let schema = stored.schema();
-    let column = |place: usize| -> Result<ArrayRef> {
-        let parts: Vec<&dyn Array> = parts
-            .iter()
-            .filter_map(|part| Some(part.get(place)?.as_ref()))
-            .collect();
-        in_one_column(&parts, schema.field(place).data_type())
-    };
-    (0..layout.keys).map(column).collect()
 }
 
 fn times(column: Option<&ArrayRef>) -> Result<&Int64Array> {
