@@ -1,6 +1,6 @@
 //! Values of a few bytes, of which there are many.
 
-/// Copies `value` to `to`, which has its length, without a call if it is short.
+/// Copies `value` to `to`, which has its length; values of 8 to 16 bytes without a call.
 ///
 /// # Panics
 ///

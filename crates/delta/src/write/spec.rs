@@ -111,7 +111,8 @@ pub struct LoadSpec {
     /// `OPTIONS ('write.target_file_size' ..)` in bytes; `None` follows the table's property.
     pub target_file_size: Option<u64>,
     /// The columns that identify a row, the first of them that by which the table's files are told apart best. None where
-    /// the statement knows no keys.
+    /// the statement knows no keys. An update leaves them as they are: new versions that stay in the places of the old ones
+    /// keep the stored keys.
     pub keys: Vec<String>,
     /// Files that planning pruned already, for `num_files_skipped` (run-time pruning is added).
     pub files_skipped: u64,

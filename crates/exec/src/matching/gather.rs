@@ -201,7 +201,7 @@ impl<'a> Gather<'a> {
     }
 }
 
-/// `count` rows of `column` from `start` on, in memory of their own.
+/// `count` rows of `column` from `start` on, in memory of their own, but for what views and dictionaries share.
 pub(super) fn own_rows(column: &ArrayRef, start: usize, count: usize) -> Result<ArrayRef> {
     if start == 0 && count == column.len() {
         return Ok(Arc::clone(column));

@@ -57,15 +57,6 @@ impl KeyTable {
         }
     }
 
-    /// An order of many rows in which their keys are found faster, without some whose key is not here. `None`: that of
-    /// `others`.
-    pub(crate) fn grouped(&self, others: &[ArrayRef]) -> Result<Option<Vec<u32>>> {
-        Ok(match (&self.index, integers_of(others)?) {
-            (Index::Ranked(ranked), Some(others)) => ranked.grouped(others.values()),
-            _ => None,
-        })
-    }
-
     /// Which rows of `others` have a key that is here.
     pub(super) fn known(&self, others: &[ArrayRef]) -> Result<BooleanArray> {
         let valid = if self.nulls_equal { None } else { without_nulls(others) };

@@ -1,5 +1,6 @@
-//! Keys that are near each other looked up together. A table of millions of keys is in no cache, and what a processor
-//! knows of where pages are in memory covers a small part of it; keys that come in any order find neither at hand.
+//! Keys that are near each other put into a table together. A table of millions of keys is in no cache, and what a
+//! processor knows of where pages are in memory covers a small part of it; keys that come in any order find neither at
+//! hand.
 
 /// A range is cut into about so many parts, each of which is soon at hand.
 const PARTS: usize = 256;

@@ -13,8 +13,6 @@ const WIDEST: u64 = 64;
 const ALWAYS: u64 = 1 << 25;
 /// No row.
 const NONE: u32 = u32::MAX;
-/// A table of more keys is in no cache.
-const LARGE: usize = 1 << 18;
 /// So many rows are sorted out together.
 const STEP: usize = 1 << 20;
 
@@ -158,13 +156,6 @@ impl Ranked {
     pub(super) fn contains(&self, key: i64) -> bool {
         let (place, bit) = self.place(key);
         self.bits.get(place).is_some_and(|word| word & bit != 0)
-    }
-
-    /// An order of `keys` in which they are found faster, without those that are not here. `None`: that of `keys`.
-    pub(super) fn grouped(&self, keys: &[i64]) -> Option<Vec<u32>> {
-        let width = u64::try_from(self.bits.len()).unwrap_or(u64::MAX).saturating_mul(64);
-        let span = Span { low: self.low, width };
-        (self.rows.len() > LARGE).then(|| span.grouped(keys)).flatten()
     }
 
     /// Calls `found` with every row of this key.

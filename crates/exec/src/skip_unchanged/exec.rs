@@ -21,7 +21,7 @@ use futures::{FutureExt, TryStreamExt};
 
 use super::open::{Layout, OpenVersions};
 use super::place::place;
-use super::stream::{Busy, Telling};
+use super::stream::{Busy, telling};
 use super::tells::{Known, Tells};
 
 /// Done when the open versions are known.
@@ -74,7 +74,9 @@ impl SkipUnchangedExec {
         let start = || {
             let (stored, known) = (Arc::clone(&self.stored), Arc::clone(&self.known));
             let (layout, context) = (self.layout, Arc::clone(context));
-            let threads = self.source.output_partitioning().partition_count();
+            // More threads than partitions may run take their lists when they come.
+            let partitions = self.source.output_partitioning().partition_count();
+            let threads = partitions.min(context.session_config().target_partitions());
             let read = async move {
                 let versions = OpenVersions::read(&stored, layout, threads, &context).await?;
                 known.set(versions.map(Arc::new));
@@ -170,13 +172,12 @@ impl ExecutionPlan for SkipUnchangedExec {
         let source = Arc::clone(&self.source);
         let tells = (!self.placed).then(|| Arc::clone(&self.tells));
         let busy = Busy::new(&self.known, &self.busy);
-        let telling = async move {
+        let started = async move {
             reading.await.map_err(DataFusionError::Shared)?;
-            let batch_size = context.session_config().batch_size();
             let rows = source.execute(partition, context)?;
-            Ok::<_, DataFusionError>(Telling::new(rows, tells, busy, batch_size).into_stream())
+            Ok::<_, DataFusionError>(telling(rows, tells, busy))
         };
-        let rows = telling.into_stream().try_flatten();
+        let rows = started.into_stream().try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
 

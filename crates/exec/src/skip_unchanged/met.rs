@@ -121,7 +121,7 @@ impl Notes {
 fn comes_again() -> DataFusionError {
     LoadError::new(
         SqlState::OutOfMemory,
-        "a key of the source comes again after a row of it was left out as unchanged",
+        "a key of the source comes in several rows, one of which was left out as unchanged",
     )
     .detail("Its rows have to be put in order, which this plan cannot do.")
     .hint("Leave out OPTIONS ('merge.compare' 'tracked').")

@@ -13,8 +13,9 @@
 //!
 //! It is a saving and no more: every row that is let through is treated as it would have been. So rows are let through
 //! whenever there is doubt, and all of them when the memory does not suffice. One case only cannot be mended that way:
-//! a key that comes once more after a row of it has been left out, as then both have to be looked at. That is
-//! an error, after which the statement is planned without this operator.
+//! a key that comes in several rows of which one has been left out, as then all have to be looked at. That is an error, if
+//! need be at the end of the last partition, after which the statement is planned without this operator. So whoever takes the
+//! rows has to take all of them.
 
 mod exec;
 mod met;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use alluvium_core::LoadError;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt32Array};
-use datafusion::arrow::compute::{filter, take_arrays};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
+use datafusion::arrow::compute::filter;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{DataFusionError, Result};
@@ -161,23 +161,6 @@ impl OpenVersions {
     /// When a row of the same key has been left out before: neither can be judged alone.
     pub(super) fn telling(&self, columns: &[ArrayRef], rows: usize) -> Result<BooleanArray> {
         let keys = columns.get(..self.layout.keys).unwrap_or_default();
-        let Some(order) = self.table.grouped(keys)? else {
-            return Ok(self.telling_of(columns, rows)?.into());
-        };
-        let order = UInt32Array::from(order);
-        let in_order = self.telling_of(&take_arrays(columns, &order, None)?, order.len())?;
-        // Rows that are not among them have keys that are not stored.
-        let mut telling = vec![true; rows];
-        for (row, tells) in order.values().iter().zip(in_order) {
-            if let Some(telling) = telling.get_mut(index(*row)) {
-                *telling = tells;
-            }
-        }
-        Ok(telling.into())
-    }
-
-    fn telling_of(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<bool>> {
-        let keys = columns.get(..self.layout.keys).unwrap_or_default();
         let mut found = vec![Found::None; rows];
         self.table.each_match(keys, |at, version| {
             if let Some(found) = found.get_mut(at) {
@@ -194,7 +177,7 @@ impl OpenVersions {
             }
         }
         self.met.put_back(notes);
-        Ok(telling)
+        Ok(telling.into())
     }
 
     /// To be asked when all source rows have been looked at.

@@ -14,9 +14,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::projection::ProjectionExec;
 
-/// So many rows meet the condition at once: many look-ups are faster than few.
-const ROWS: usize = 128 * 1024;
-
 /// `plan` with a scan that delivers only rows that meet `condition`, which is over the columns of `plan`. `None`: there
 /// is something else between, or the scan has conditions or a limit of its own, so that it would see other rows.
 pub(super) fn place(
@@ -71,8 +68,6 @@ fn in_scan(scan: &DataSourceExec, condition: &Arc<dyn PhysicalExpr>) -> Result<O
     };
     let condition = reassign_expr_columns(condition, source.table_schema().table_schema())?;
     let source = source.with_predicate(condition).with_pushdown_filters(true);
-    let config = FileScanConfigBuilder::from(config.clone())
-        .with_source(Arc::new(source))
-        .with_batch_size(Some(ROWS));
+    let config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source));
     Ok(Some(DataSourceExec::from_data_source(config.build())))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::{BatchCoalescer, filter_record_batch};
+use datafusion::arrow::compute::filter_record_batch;
 use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{Stream, StreamExt, stream};
@@ -52,54 +52,21 @@ impl Drop for Busy {
     }
 }
 
-/// The rows of one partition that tell something, in batches of their own memory: of those that a scan has gone through, few
-/// may be left, or all in slices of one that is large.
-pub(super) struct Telling {
+/// The rows of one partition that tell something. With `tells`, no scan below has seen to that.
+pub(super) fn telling(
     rows: SendableRecordBatchStream,
-    /// `None`: the scan below evaluates the condition.
     tells: Option<Arc<Tells>>,
     busy: Busy,
-    batches: BatchCoalescer,
-    ended: bool,
-}
-
-impl Telling {
-    pub(super) fn new(
-        rows: SendableRecordBatchStream,
-        tells: Option<Arc<Tells>>,
-        busy: Busy,
-        batch_size: usize,
-    ) -> Self {
-        Self {
-            batches: BatchCoalescer::new(rows.schema(), batch_size),
-            rows,
-            tells,
-            busy,
-            ended: false,
-        }
-    }
-
-    pub(super) fn into_stream(self) -> impl Stream<Item = Result<RecordBatch>> + Send {
-        stream::try_unfold(self, |mut telling| async move {
-            let batch = telling.next().await?;
-            Ok(batch.map(|batch| (batch, telling)))
-        })
-    }
-
-    async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        while !self.ended && !self.batches.has_completed_batch() {
-            let Some(batch) = self.rows.next().await else {
-                self.batches.finish_buffered_batch()?;
-                self.busy.end()?;
-                self.ended = true;
-                break;
-            };
-            let batch = batch.map_err(|error| self.busy.known.cause_of(error))?;
-            self.batches.push_batch(match &self.tells {
-                Some(tells) => filter_record_batch(&batch, &tells.telling(&batch)?)?,
-                None => batch,
-            })?;
-        }
-        Ok(self.batches.next_completed_batch())
-    }
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    stream::try_unfold((rows, tells, busy), |(mut rows, tells, mut busy)| async move {
+        let Some(batch) = rows.next().await else {
+            return busy.end().map(|()| None);
+        };
+        let batch = batch.map_err(|error| busy.known.cause_of(error))?;
+        let batch = match &tells {
+            Some(tells) => filter_record_batch(&batch, &tells.telling(&batch)?)?,
+            None => batch,
+        };
+        Ok(Some((batch, (rows, tells, busy))))
+    })
 }

@@ -1,8 +1,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use datafusion::arrow::array::{AsArray, BooleanArray};
-use datafusion::arrow::datatypes::Int64Type;
+use datafusion::arrow::array::BooleanArray;
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::physical_plan::displayable;
@@ -198,30 +197,6 @@ async fn a_key_that_comes_in_two_partitions_is_noticed_at_the_end() {
                 assert_eq!(error.code(), "53200", "{error}");
             }
         }
-    }
-}
-
-/// Look-ups of many rows are made in another order than that of the rows.
-#[tokio::test]
-async fn many_rows_go_on_in_their_order() {
-    let count = 300_000;
-    let texts = ["even", "odd"];
-    let text = |k: i64| texts.get(usize::try_from(k % 2).unwrap()).copied();
-    let versions: Vec<Version> = (0..count).map(|k| (Some(k), Some("even"), 1, Some(true))).collect();
-    // Some keys are not stored, some rows have none.
-    let key = |row: i64| (row % 997 != 0).then_some(row * 7919 % (count + 500));
-    let lines: Vec<Line> = (0..100_000).map(|row| (key(row), text(row), Some(9))).collect();
-    for size in [8192, 70_000] {
-        let session = session(1, size);
-        let plan = skipping(source(&lines, 1, 70_000), stored(&versions, 300_000), true, false);
-        let rows = run(&session, plan).await.unwrap();
-        assert!(rows.iter().all(|batch| batch.num_rows() <= size));
-        let tells = |line: &&Line| line.1 == Some("odd") || line.0.is_none_or(|k| k >= count);
-        let wanted: Vec<Option<i64>> = lines.iter().filter(tells).map(|line| line.0).collect();
-        let found = rows
-            .iter()
-            .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().iter());
-        assert!(found.collect::<Vec<_>>() == wanted, "batches of {size}");
     }
 }
 

@@ -72,7 +72,7 @@ impl SplicedFile {
         keys: &[String],
     ) -> Result<bool> {
         let stored = self.layout.stored_columns(new)?;
-        let fresh = FreshRows::encode(&self.layout, &stored)?;
+        let fresh = FreshRows::of(&self.layout, &stored)?;
         let store = self.files.store();
         let Some(chunks) = original.patched(store, number, rows, &fresh, keys).await? else {
             return Ok(false);

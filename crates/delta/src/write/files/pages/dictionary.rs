@@ -182,7 +182,9 @@ impl Values {
                 if values.places.len() < count {
                     return None;
                 }
-                values.bytes = page.to_vec();
+                // What follows them would stand before those that are added.
+                let end = values.places.last().map_or(0, |last| last.end);
+                values.bytes = page.get(..end)?.to_vec();
             }
         }
         Some(values)
@@ -217,5 +219,47 @@ impl Values {
 
     fn memory(&self) -> usize {
         self.bytes.capacity() + size_of::<Range<usize>>() * self.places.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(bytes: &[u8], count: u32) -> Page {
+        Page::DictionaryPage {
+            buf: bytes.to_vec().into(),
+            num_values: count,
+            encoding: Encoding::PLAIN,
+            is_sorted: false,
+        }
+    }
+
+    #[test]
+    fn what_follows_the_values_of_a_page_is_left_out() {
+        let mut texts = Vec::new();
+        for text in [b"one".as_slice(), b"", b"three"] {
+            put_text(text, &mut texts).unwrap();
+        }
+        let numbers: Vec<u8> = [7_i64, 8, 9].into_iter().flat_map(i64::to_le_bytes).collect();
+        for (kind, values, new) in [
+            (Kind::Text, texts, b"new".to_vec()),
+            (Kind::Int64, numbers, 10_i64.to_le_bytes().to_vec()),
+        ] {
+            for behind in [&b""[..], b"rest"] {
+                let bytes = [values.as_slice(), behind].concat();
+                let mut dictionary = Dictionary::read(&page(&bytes, 3), kind, 100).unwrap();
+                assert_eq!((dictionary.len(), dictionary.grown()), (3, None));
+                assert_eq!(dictionary.place_of(&new), Some(3));
+                assert_eq!(dictionary.get(3), Some(new.as_slice()));
+                let mut expected = values.clone();
+                match kind {
+                    Kind::Text => put_text(&new, &mut expected).unwrap(),
+                    _ => expected.extend_from_slice(&new),
+                }
+                assert_eq!(dictionary.grown(), Some((expected.as_slice(), 4)));
+            }
+            assert!(Dictionary::read(&page(&values, 4), kind, 100).is_none(), "too short");
+        }
     }
 }

@@ -49,8 +49,8 @@ pub(super) struct EncodedValues {
 }
 
 impl FreshRows {
-    /// Of `rows`, which have the schema of the layout's files.
-    pub(in crate::write::files) fn encode(layout: &FileLayout, rows: &RecordBatch) -> Result<Self> {
+    /// `rows`, which have the schema of the layout's files.
+    pub(in crate::write::files) fn of(layout: &FileLayout, rows: &RecordBatch) -> Result<Self> {
         let fields = layout.file_schema.fields();
         let leaves: usize = fields.iter().map(|field| leaf_count(field.data_type())).sum();
         // Columns inside of others have places of their own.

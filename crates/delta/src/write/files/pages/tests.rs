@@ -240,7 +240,7 @@ async fn patched_but_for(keys: &[String], file: &Bytes, places: &[usize], new: &
             places.partition_point(|place| *place < end),
         );
         let within: Vec<usize> = places[from..to].iter().map(|place| place - start).collect();
-        let fresh = FreshRows::encode(&layout, &new.slice(from, to - from)).unwrap();
+        let fresh = FreshRows::of(&layout, &new.slice(from, to - from)).unwrap();
         assert!(original.patchable(number));
         let chunks = original.patched(&store, number, &within, &fresh, keys).await.unwrap()?;
         let mut target = writer.next_row_group().unwrap();
