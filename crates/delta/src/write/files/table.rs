@@ -8,6 +8,7 @@ use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::execution::memory_pool::MemoryReservation;
+use futures::future::try_join_all;
 use indexmap::IndexMap;
 
 use super::background::BackgroundWriter;
@@ -94,6 +95,10 @@ impl TableWriter {
                 writer.write_stored(part).await?;
             }
         }
+        if self.converter.is_some() {
+            // A writer that was idle runs next in this thread, where no other one takes it; this task goes on elsewhere.
+            tokio::task::yield_now().await;
+        }
         self.account().await
     }
 
@@ -155,11 +160,11 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Ends all files.
+    /// Ends all files, side by side.
     pub(in crate::write) async fn close(mut self) -> Result<Vec<WrittenFile>> {
-        for (_, writer) in std::mem::take(&mut self.open) {
-            self.finished.extend(writer.close().await?);
-        }
+        let open = std::mem::take(&mut self.open);
+        let closed = try_join_all(open.into_values().map(BackgroundWriter::close)).await?;
+        self.finished.extend(closed.into_iter().flatten());
         Ok(self.finished)
     }
 }
